@@ -1,0 +1,1 @@
+"""What `pulumi up` builds: one component per file, pure decision modules beside them."""
