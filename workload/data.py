@@ -17,9 +17,35 @@ import numpy as np
 from workload.errors import Problem, UserError, bad_input
 from workload.held_out import Split, split_documents
 from workload.run_config import HuggingFaceFolder, PythonDocs, RunConfig, fingerprint
-from workload.sequences import MANIFEST, TOKENIZER, DataDamagedError, Manifest, TokenFile, verify
+from workload.sequences import (
+    MANIFEST,
+    TOKENIZER,
+    DataDamagedError,
+    DecodeProof,
+    Manifest,
+    Sequences,
+    TokenFile,
+    TrainOrder,
+    decode_matches,
+    load_tokenizer,
+    read_manifest,
+    verify,
+)
 from workload.text import SourceText, read_source
 from workload.tokens import encode, folder_hash, load_or_train, statistics
+
+__all__ = [
+    "DataDamagedError",
+    "DecodeProof",
+    "Manifest",
+    "Sequences",
+    "TrainOrder",
+    "decode_matches",
+    "load_tokenizer",
+    "prepare",
+    "read_manifest",
+    "verify",
+]
 
 FORMAT = "1"  # raised when the same settings and text would give other bytes
 
