@@ -1,0 +1,84 @@
+"""Reaches a cluster through a kubeconfig: a client with bounds, and the checks before anything is built on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config.config_exception import ConfigException
+from urllib3.exceptions import HTTPError
+
+from infra.settings_models import TargetSettings
+from infra.versions import KUBERAY_CHARTS, KUBERAY_OPERATOR
+from workload.errors import bad_input
+
+REQUEST_SECONDS = 10  # for one request; nothing that is asked here takes a healthy cluster more than one
+INSTALL_COMMAND = (
+    f"helm install kuberay-operator kuberay-operator --repo {KUBERAY_CHARTS} --version {KUBERAY_OPERATOR}"
+    " --namespace ray-system --create-namespace"
+)
+
+
+def open_client(kubeconfig: str | None, context: str | None) -> client.ApiClient:
+    """A client for that context; without a file the one that kubectl would read."""
+    configuration = client.Configuration()
+    config.load_kube_config(kubeconfig, context, client_configuration=configuration, persist_config=False)
+    configuration.retries = 1
+    return client.ApiClient(configuration)
+
+
+def resolve_context(target: TargetSettings) -> str:
+    """The name of the context that is meant. Raises: UserError if there is no such file or context."""
+    where = "target.kubeconfig" if target.kubeconfig else "kubeconfig"
+    try:
+        contexts, current = config.list_kube_config_contexts(target.kubeconfig)
+    except (ConfigException, OSError) as error:
+        fix = "name a file that kubectl can use, in target.kubeconfig or KUBECONFIG"
+        raise bad_input(where, target.kubeconfig, f"can't be read: {error}", fix) from error
+    names = sorted(context["name"] for context in contexts)
+    wanted = target.context or (current or {}).get("name")
+    if wanted in names:
+        return str(wanted)
+    fix = f"use one of: {', '.join(names)}" if names else "add a context to the kubeconfig"
+    raise bad_input("target.context", wanted, "is no context of the kubeconfig", fix)
+
+
+def check_cluster(target: TargetSettings, needs_namespace: bool) -> str:
+    """Returns the context's name once the cluster answers and serves RayJobs. Raises: UserError."""
+    context = resolve_context(target)
+    try:
+        with open_client(target.kubeconfig, context) as api:
+            _check_ray_jobs(api, context)
+            if needs_namespace:
+                _check_namespace(api, target.namespace)
+    except (HTTPError, OSError, ConfigException) as error:
+        reason = f"doesn't answer within {REQUEST_SECONDS} s: {short(error)}"
+        raise bad_input("target.context", context, reason, f"check it with: kubectl --context {context} get nodes") from error
+    return context
+
+
+def _check_ray_jobs(api: client.ApiClient, context: str) -> None:
+    try:
+        served: Any = client.CustomObjectsApi(api).get_api_resources("ray.io", "v1", _request_timeout=REQUEST_SECONDS)
+    except ApiException as error:
+        if error.status != 404:
+            reason = f"refuses: {error.status} {error.reason}"
+            raise bad_input("target.context", context, reason, "use a context whose user may read the cluster") from error
+        served = None
+    if served is None or not any(resource.name == "rayjobs" for resource in served.resources):
+        raise bad_input("target.context", context, "serves no RayJob (ray.io/v1): KubeRay is missing", INSTALL_COMMAND)
+
+
+def _check_namespace(api: client.ApiClient, namespace: str) -> None:
+    try:
+        client.CoreV1Api(api).read_namespace(namespace, _request_timeout=REQUEST_SECONDS)
+    except ApiException as error:
+        reason = f"can't be read ({error.status} {error.reason}), and store.claimName needs it to exist"
+        raise bad_input("target.namespace", namespace, reason, "name the namespace of the claim") from error
+
+
+def short(error: BaseException) -> str:
+    """An error's text on one line, without the object addresses that urllib3 puts in front."""
+    text = " ".join(str(error).split())
+    return text.rsplit(": ", 1)[-1].removesuffix("')").removesuffix(")") or type(error).__name__

@@ -1,0 +1,138 @@
+"""One RayJob in a cluster: its status, what keeps its pods from starting, its removal. All I/O with bounds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+
+from infra.cluster_access import REQUEST_SECONDS, open_client
+from infra.job_status import pod_troubles
+
+_RAY = ("ray.io", "v1")
+_OPERATOR_SECONDS = 30  # what the operator has for its part of a removal before we do it
+_LEFTOVER_SECONDS = 60  # what Kubernetes has to collect what the job owned
+_POLL_SECONDS = 1
+
+
+class LiveJob:
+    """Reads and removes the RayJob `namespace`/`name`."""
+
+    def __init__(self, kubeconfig: str | None, context: str | None, namespace: str, name: str) -> None:
+        self._namespace, self._name = namespace, name
+        self._api = open_client(kubeconfig or None, context or None)
+        self._custom, self._core, self._batch = (
+            client.CustomObjectsApi(self._api),
+            client.CoreV1Api(self._api),
+            client.BatchV1Api(self._api),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._api.close()
+
+    def read(self) -> dict[str, Any] | None:
+        """The whole object, or None when it is gone."""
+        try:
+            found: Any = self._custom.get_namespaced_custom_object(
+                *_RAY, self._namespace, "rayjobs", self._name, _request_timeout=REQUEST_SECONDS
+            )
+        except ApiException as error:
+            if error.status == 404:
+                return None
+            raise
+        return found
+
+    def status(self) -> dict[str, Any]:
+        found = self.read()
+        if found is None:
+            return {"jobDeploymentStatus": "Failed", "reason": "NotFound", "message": "the RayJob is gone"}
+        return found.get("status") or {}
+
+    def troubles(self) -> list[str]:
+        """What keeps the job's pods from starting, a line each."""
+        return pod_troubles(self._api.sanitize_for_serialization(pod) for pod in self._pods())
+
+    def remove(self, uid: str) -> None:
+        """Deletes the job and waits until nothing of it is left, with or without an operator. Another uid is another job."""
+        found = self.read()
+        if found is not None and found["metadata"]["uid"] == uid:
+            self._ask_for_deletion(uid)
+            if not self._wait(lambda: self.read() is None, _OPERATOR_SECONDS):
+                self._drop_finalizers()
+                self._wait(lambda: self.read() is None, _OPERATOR_SECONDS)
+        elif found is not None:
+            return
+        if self._wait(lambda: not self._leftovers(), _LEFTOVER_SECONDS):
+            return
+        for delete in self._leftovers().values():
+            _unless_gone(delete)
+        if not self._wait(lambda: not self._leftovers(), _OPERATOR_SECONDS):
+            raise TimeoutError(f"still there after the removal of RayJob {self._name}: {', '.join(self._leftovers())}")
+
+    def _ask_for_deletion(self, uid: str) -> None:
+        body = client.V1DeleteOptions(propagation_policy="Background", preconditions=client.V1Preconditions(uid=uid))
+        _unless_gone(
+            lambda: self._custom.delete_namespaced_custom_object(
+                *_RAY, self._namespace, "rayjobs", self._name, body=body, _request_timeout=REQUEST_SECONDS
+            )
+        )
+
+    def _drop_finalizers(self) -> None:
+        """What the operator would do: without it, its finalizer keeps the object and the namespace for ever."""
+        bare = {"metadata": {"finalizers": None}}
+        _unless_gone(
+            lambda: self._custom.patch_namespaced_custom_object(
+                *_RAY, self._namespace, "rayjobs", self._name, bare, _request_timeout=REQUEST_SECONDS
+            )
+        )
+
+    def _pods(self) -> list[Any]:
+        selector = f"app.kubernetes.io/instance={self._name}"
+        found = self._core.list_namespaced_pod(self._namespace, label_selector=selector, _request_timeout=REQUEST_SECONDS)
+        return found.items
+
+    def _leftovers(self) -> dict[str, Callable[[], Any]]:
+        """What the job owned and still exists, as it would be named to a user -> how to delete it."""
+        selector, bound = f"ray.io/originated-from-cr-name={self._name}", {"_request_timeout": REQUEST_SECONDS}
+        where, found = self._namespace, dict[str, Callable[[], Any]]()
+        clusters: Any = self._custom.list_namespaced_custom_object(
+            *_RAY, where, "rayclusters", label_selector=selector, **bound
+        )
+        for cluster in clusters["items"]:
+            name = cluster["metadata"]["name"]
+            found[f"raycluster/{name}"] = lambda name=name: self._custom.delete_namespaced_custom_object(
+                *_RAY, where, "rayclusters", name, **bound
+            )
+        for job in self._batch.list_namespaced_job(where, label_selector=selector, **bound).items:
+            found[f"job/{job.metadata.name}"] = lambda name=job.metadata.name: self._batch.delete_namespaced_job(
+                name, where, propagation_policy="Background", **bound
+            )
+        for pod in self._pods():
+            found[f"pod/{pod.metadata.name}"] = lambda name=pod.metadata.name: self._core.delete_namespaced_pod(
+                name, where, grace_period_seconds=0, **bound
+            )
+        return found
+
+    @staticmethod
+    def _wait(condition: Callable[[], bool], seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_SECONDS)
+        return True
+
+
+def _unless_gone(action: Callable[[], Any]) -> None:
+    try:
+        action()
+    except ApiException as error:
+        if error.status != 404:
+            raise
