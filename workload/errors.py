@@ -44,7 +44,3 @@ def bad_input(where: str, value: object, reason: str, fix: str) -> UserError:
     """A `UserError` with one problem; `value` is shown as the user would type it, shortened to 80 characters."""
     text = "" if value is None else str(value)
     return UserError(Problem(where, text if len(text) <= 80 else text[:77] + "...", reason, fix))
-
-
-class StoreDamaged(RuntimeError):
-    """What the store holds contradicts itself in a way that no older checkpoint can mend."""

@@ -33,14 +33,13 @@ class Claim(Section):
 
 
 class Restored(Section):
-    """What an attempt found in the checkpoint that it continued from."""
+    """What an attempt continued from; its parameter and optimizer sums were equal to those noted at the save."""
 
     checkpoint: str
     step: int
     position: int  # sequences consumed since the run's start
     tensors: int
     bytes: int
-    state_matches: bool  # parameter sum and optimizer moments equal what was noted at the save
     passed_over: tuple[str, ...]  # newer checkpoints that were incomplete or damaged, each with the reason
 
 
@@ -51,7 +50,7 @@ class Attempt(Section):
     identity: str
     started_at: str
     ended_at: str | None
-    outcome: Literal["completed", "interrupted", "running"]
+    outcome: Literal["completed", "interrupted"]
     restored: Restored | None
     first_step: int | None
     last_step: int | None
