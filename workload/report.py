@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 
@@ -96,8 +97,10 @@ def _seconds(value: float | None) -> str:
 
 
 def _moment(value: str | None) -> str:
-    """ISO time as a person reads it, to the second; UTC stays named."""
+    """An ISO time in UTC, to the second; any other text as it is."""
     if value is None:
         return "-"
-    day, _, clock = value.partition("T")
-    return f"{day} {clock[:8]}{' UTC' if clock.endswith(('Z', '+00:00')) else ''}".strip()
+    try:
+        return datetime.fromisoformat(value).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except ValueError:
+        return value

@@ -27,7 +27,7 @@ def summarise(step: int, losses: Sequence[float], tokens_per_sequence: int) -> E
 
 
 def paired_bootstrap(
-    before: Sequence[float], after: Sequence[float], *, resamples: int, confidence: float, seed: int
+    before: Sequence[float], after: Sequence[float], resamples: int, confidence: float, seed: int
 ) -> Improvement:
     """Mean of before minus after over the same sequences, with a percentile interval over resampled sequences.
 
