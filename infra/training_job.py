@@ -40,7 +40,7 @@ class TrainingJob(ComponentResource):
         run_config = self._create_run_config(f"{name}-run-config")
         job = self._create_ray_job(f"{name}-ray-job", code, run_config)
         gate = self._create_gate(f"{name}-gate", job)
-        self.job_name = Output.all(job.metadata["name"], gate.failure).apply(_passed)
+        self.job_name = Output.all(self._args.identity.job_name, gate.failure).apply(_passed)
         self.register_outputs({"jobName": self.job_name})
 
     def _create_code(self, name: str) -> kubernetes.core.v1.ConfigMap:
@@ -87,8 +87,8 @@ class TrainingJob(ComponentResource):
             "kubeconfig": settings.target.kubeconfig or "",
             "context": self._args.context,
             "namespace": self._args.namespace,
-            "jobName": job.metadata["name"],
-            "uid": job.metadata["uid"],
+            "jobName": self._args.identity.job_name,
+            "uid": job.metadata.apply(lambda metadata: metadata.get("uid", "")),  # a preview doesn't know it
             "waitSeconds": settings.job.wait_for_running_seconds,
         }
         return JobGate(name, props, ResourceOptions(parent=self))

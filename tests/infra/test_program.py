@@ -1,0 +1,205 @@
+"""The real `__main__.py`, against a recording engine; only the look at the cluster is answered here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from infra.environment_file import read_environment
+from infra.settings import PROJECT
+from workload.errors import bad_input
+
+from tests.infra.fake_engine import Recording, record
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = ROOT / "__main__.py"
+CONFIG_MAP, NAMESPACE = "kubernetes:core/v1:ConfigMap", "kubernetes:core/v1:Namespace"
+RAY_JOB = "kubernetes:ray.io/v1:RayJob"
+
+
+@pytest.fixture(autouse=True)
+def _a_cluster_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULUMI_ERROR_OUTPUT_STRING", "true")
+    monkeypatch.setattr("infra.cluster_access.check_cluster", lambda target, needs_namespace: target.context or "the-context")
+
+
+def config_of(environment: str = "local", **changes: Any) -> dict[str, str]:
+    objects = read_environment(ROOT / f"Pulumi.{environment}.yaml", PROJECT)
+    for path, value in changes.items():
+        section, _, key = path.partition("__")
+        objects[section] = {**objects[section], key: value} if key else value
+    return {f"{PROJECT}:{key}": json.dumps(value) for key, value in objects.items()}
+
+
+def provider(kind: str, name: str, inputs: dict[str, Any]) -> dict[str, Any]:
+    if kind == RAY_JOB:
+        return {"metadata": {"uid": "uid-1"}}
+    return {"failure": ""} if kind.startswith("pulumi-python") else {}
+
+
+def run(config: dict[str, str] | None = None, *, preview: bool = False, **more: Any) -> Recording:
+    return record(PROGRAM, config or config_of(), "local", preview=preview, **{"computed": provider, **more})
+
+
+@pytest.fixture(scope="module")
+def local() -> Recording:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr("infra.cluster_access.check_cluster", lambda target, needs_namespace: "the-context")
+        recording = run()
+    assert not recording.error
+    return recording
+
+
+def test_the_recorder_sees_an_empty_program() -> None:
+    assert record(lambda: None, {}, "local").names() == {"pulumi:pulumi:Stack ray-train-eks-local"}
+
+
+def test_the_local_environment_is_exactly_these_resources(local: Recording) -> None:
+    assert local.names() == {
+        "pulumi:pulumi:Stack ray-train-eks-local",
+        "ray-train-eks:index:ExistingCluster cluster",
+        "pulumi:providers:kubernetes cluster-provider",
+        f"{NAMESPACE} cluster-namespace",
+        "ray-train-eks:index:CheckpointStore store",
+        "ray-train-eks:index:TrainingJob job",
+        f"{CONFIG_MAP} job-code",
+        f"{CONFIG_MAP} job-run-config",
+        f"{RAY_JOB} job-ray-job",
+        "pulumi-python:dynamic:JobGate job-gate",
+    }
+
+
+def test_a_preview_shows_the_same_resources_as_an_update(local: Recording) -> None:
+    assert run(preview=True).names() == local.names()
+
+
+def test_two_runs_ask_for_exactly_the_same(local: Recording) -> None:
+    assert run().inputs == local.inputs
+
+
+@pytest.mark.parametrize("name", ["cluster-namespace", "job-code", "job-run-config", "job-ray-job"])
+def test_everything_in_the_cluster_uses_the_provider_of_the_checked_context(local: Recording, name: str) -> None:
+    assert local.request(name).provider.startswith(local.urn("cluster-provider"))
+    assert local.of("cluster-provider") == {"context": "the-context"}
+
+
+def test_children_belong_to_their_components(local: Recording) -> None:
+    parents = {r.name: r.parent.rsplit("::", 1)[-1] for r in local.requests.values()}
+
+    assert parents["cluster-namespace"] == parents["cluster-provider"] == "cluster"
+    assert parents["job-code"] == parents["job-run-config"] == parents["job-ray-job"] == parents["job-gate"] == "job"
+
+
+def test_the_gate_is_last_and_so_is_first_to_go(local: Recording) -> None:
+    before = local.comes_after("job-gate")
+
+    assert {"job-ray-job", "job-run-config", "job-code", "cluster-namespace", "cluster-provider"} <= before
+
+
+def test_the_job_is_replaced_never_changed_and_never_beside_the_old_one(local: Recording) -> None:
+    request = local.request("job-ray-job")
+
+    assert list(request.replaceOnChanges) == ["spec"]
+    assert request.deleteBeforeReplace
+
+
+def test_the_gate_follows_the_uid_of_the_job(local: Recording) -> None:
+    assert local.of("job-gate")["uid"] == "uid-1"
+    assert list(local.request("job-gate").propertyDependencies["uid"].urns) == [local.urn("job-ray-job")]
+
+
+def test_the_run_config_in_the_cluster_is_what_the_workload_reads(local: Recording) -> None:
+    from workload.run_config import RunConfig
+
+    text = local.of("job-run-config")["data"]["run.json"]
+    config = RunConfig.from_json(text)
+
+    assert config.to_json(indent=2) == text
+    assert config.store.path == "/mnt/store"
+    assert config.provenance.identity == local.exports["identity"]
+
+
+def test_nothing_secret_and_no_kubeconfig_reaches_the_engine(local: Recording) -> None:
+    for request in local.requests.values():
+        assert "1b47061264138c4ac30d75fd1eb44270" not in str(request.object)  # a secret's wrapper
+        assert "certificate" not in str(request.object).lower()
+
+
+def test_exports_name_what_a_user_needs_next(local: Recording) -> None:
+    assert set(local.exports) == {
+        "environment", "runName", "identity", "kubeconfig", "context", "namespace", "jobName", "storePath", "fetchCommand",
+    }  # fmt: skip
+    assert local.exports["fetchCommand"] == "python -m infra fetch -s local"
+    assert local.exports["jobName"] == f"local-{local.exports['identity'][:8]}"
+    assert local.exports["storePath"] == "/mnt/store/local"
+
+
+def test_a_new_claim_is_made_from_the_settings() -> None:
+    store = {"kind": "claim", "storageClass": "fast", "size": "20Gi", "accessModes": ["ReadWriteMany"]}
+    recording = run(config_of(store=store))
+
+    assert not recording.error
+    assert recording.of("store-claim")["spec"] == {
+        "accessModes": ["ReadWriteMany"],
+        "storageClassName": "fast",
+        "resources": {"requests": {"storage": "20Gi"}},
+    }
+    volumes = recording.of("job-ray-job")["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]["volumes"]
+    assert {"name": "store", "persistentVolumeClaim": {"claimName": "ray-train-store"}} in volumes
+    assert "store-claim" in recording.comes_after("job-ray-job")
+
+
+def test_with_an_existing_claim_the_namespace_is_not_ours() -> None:
+    recording = run(config_of(store={"kind": "claim", "claimName": "shared"}))
+
+    assert not recording.error
+    assert not {"cluster-namespace", "store-claim"} & {r.name for r in recording.requests.values()}
+
+
+def test_a_job_that_failed_ends_the_update_with_its_reason() -> None:
+    def failing(kind: str, name: str, inputs: dict[str, Any]) -> dict[str, Any]:
+        return {"failure": "RayJob is FAILED: because"} if kind.startswith("pulumi-python") else provider(kind, name, inputs)
+
+    recording = run(computed=failing)
+
+    assert "RayJob is FAILED: because" in recording.error + " ".join(recording.logs)
+
+
+@pytest.mark.parametrize("preview", [True, False])
+def test_bad_settings_create_nothing_and_are_all_named(preview: bool) -> None:
+    config = config_of(workers__memory="4G8", bogus=1, target__context=7)
+    recording = run(config, preview=preview)
+    said = recording.error + " ".join(recording.logs)
+
+    assert recording.names() <= {"pulumi:pulumi:Stack ray-train-eks-local"}
+    assert "workers.memory = 4G8" in said
+    assert "bogus = 1: unknown key" in said
+    assert "target.context = 7" in said
+    assert "Traceback" not in said
+
+
+def test_a_cluster_without_ray_jobs_creates_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(target: Any, needs_namespace: bool) -> str:
+        raise bad_input("target.context", "c", "serves no RayJob", "helm install")
+
+    monkeypatch.setattr("infra.cluster_access.check_cluster", refuse)
+    recording = run()
+
+    assert recording.names() <= {"pulumi:pulumi:Stack ray-train-eks-local"}
+    assert "serves no RayJob" in recording.error + " ".join(recording.logs)
+
+
+def test_the_eks_environment_is_refused_not_half_built() -> None:
+    recording = record(PROGRAM, config_of("dev"), "dev")
+    said = recording.error + " ".join(recording.logs)
+
+    assert "target.kind = eks: not available in this version" in said
+    assert len(recording.requests) <= 1
+
+
+def test_secret_settings_are_refused() -> None:
+    recording = run(config_of(), secret_keys=(f"{PROJECT}:training",))
+
+    assert "training = [secret]: settings hold no secrets" in recording.error + " ".join(recording.logs)
