@@ -24,18 +24,18 @@ class LiveJob:
 
     def __init__(self, kubeconfig: str | None, context: str | None, namespace: str, name: str) -> None:
         self._namespace, self._name = namespace, name
-        self._api = open_client(kubeconfig or None, context or None)
+        self.api = open_client(kubeconfig or None, context or None)
         self._custom, self._core, self._batch = (
-            client.CustomObjectsApi(self._api),
-            client.CoreV1Api(self._api),
-            client.BatchV1Api(self._api),
+            client.CustomObjectsApi(self.api),
+            client.CoreV1Api(self.api),
+            client.BatchV1Api(self.api),
         )
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self._api.close()
+        self.api.close()
 
     def read(self) -> dict[str, Any] | None:
         """The whole object, or None when it is gone."""
@@ -57,7 +57,7 @@ class LiveJob:
 
     def troubles(self) -> list[str]:
         """What keeps the job's pods from starting, a line each."""
-        return pod_troubles(self._api.sanitize_for_serialization(pod) for pod in self._pods())
+        return pod_troubles(self.api.sanitize_for_serialization(pod) for pod in self._pods())
 
     def remove(self, uid: str) -> None:
         """Deletes the job and waits until nothing of it is left, with or without an operator. Another uid is another job."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
-from pulumi import ComponentResource, Input, Output, ResourceOptions
+from pulumi import ComponentResource, Input, ResourceOptions
 
 from infra.code_package import CodePackage
 from infra.identity import Identity
@@ -31,7 +31,7 @@ class TrainingJobArgs:
 class TrainingJob(ComponentResource):
     """Outputs: job_name. One RayJob for each identity: another one is made only when the old one is gone."""
 
-    job_name: Output[str]
+    job_name: str
 
     def __init__(self, name: str, args: TrainingJobArgs, opts: ResourceOptions | None = None) -> None:
         super().__init__("ray-train-eks:index:TrainingJob", name, None, opts)
@@ -39,8 +39,9 @@ class TrainingJob(ComponentResource):
         code = self._create_code(f"{name}-code")
         run_config = self._create_run_config(f"{name}-run-config")
         job = self._create_ray_job(f"{name}-ray-job", code, run_config)
-        gate = self._create_gate(f"{name}-gate", job)
-        self.job_name = Output.all(self._args.identity.job_name, gate.failure).apply(_passed)
+        # Not part of an output: the stack's outputs are kept when the job has failed, and say where it is.
+        self._create_gate(f"{name}-gate", job).failure.apply(_raise)
+        self.job_name = args.identity.job_name
         self.register_outputs({"jobName": self.job_name})
 
     def _create_code(self, name: str) -> kubernetes.core.v1.ConfigMap:
@@ -97,9 +98,7 @@ class TrainingJob(ComponentResource):
         return {"namespace": self._args.namespace, "labels": labels(self._args.identity, component)}
 
 
-def _passed(job_name_and_failure: list[str]) -> str:
-    """The job's name, once it runs; a preview doesn't repeat how the last try failed."""
-    job_name, failure = job_name_and_failure
+def _raise(failure: str) -> None:
+    """Ends the update with what went wrong; a preview doesn't repeat how the last try failed."""
     if failure and not pulumi.runtime.is_dry_run():
         raise pulumi.RunError(failure)
-    return job_name

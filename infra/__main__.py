@@ -1,0 +1,59 @@
+"""`python -m infra`: a run on this machine, and what a run in a cluster left."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from workload.errors import EXIT_FAILED, EXIT_USER_ERROR, UserError
+
+ROOT = Path(__file__).resolve().parents[1]
+STACK = click.option("--stack", "-s", default="local", show_default=True, help="The environment: Pulumi.<stack>.yaml.")
+
+
+@click.group(help=__doc__)
+def cli() -> None:
+    pass
+
+
+@cli.command()
+@STACK
+@click.option("--config-file", type=click.Path(path_type=Path), help="Settings from this file instead of Pulumi.<stack>.yaml.")
+@click.option("--output", type=click.Path(path_type=Path), default=Path("build/laptop"), show_default=True)
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change one setting: training.schedule.steps=20.")
+@click.option("--fresh", is_flag=True, help="Remove what an earlier run left in the output folder.")
+def laptop(stack: str, config_file: Path | None, output: Path, changes: tuple[str, ...], fresh: bool) -> None:
+    """Run an environment's training on this machine: the same settings, package and entry point as in the cluster."""
+    from infra.commands.laptop import run  # noqa: PLC0415 - each command loads only what it needs
+
+    sys.exit(run(config_file or ROOT / f"Pulumi.{stack}.yaml", stack, output, changes, fresh))
+
+
+@cli.command()
+@STACK
+@click.option("--to", "folder", type=click.Path(path_type=Path), default=Path("build/fetched"), show_default=True)
+def fetch(stack: str, folder: Path) -> None:
+    """Get record and report of an environment's run out of the cluster, and show its claims.
+
+    Exits 0 when the job succeeded and no claim is refuted, 1 when it failed or one is, 2 on bad input, 3 while it runs.
+    """
+    from infra.commands.fetch import run  # noqa: PLC0415
+
+    sys.exit(run(ROOT, stack, folder))
+
+
+def main() -> None:
+    """Says a user's error in one message, without a traceback."""
+    try:
+        cli(standalone_mode=True)
+    except UserError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(EXIT_USER_ERROR)
+    except KeyboardInterrupt:
+        sys.exit(EXIT_FAILED)
+
+
+if __name__ == "__main__":
+    main()
