@@ -27,10 +27,11 @@ for _tag, _pattern, _first in (
 
 
 def _construct_mapping(loader: _PulumiLoader, node: yaml.MappingNode) -> dict[Any, Any]:
-    keys = [loader.construct_object(key) for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
-    twice = next((key for number, key in enumerate(keys) if key in keys[:number]), None)
-    if twice is not None:
-        raise yaml.constructor.ConstructorError(None, None, f"the key {twice!r} is there twice", node.start_mark)
+    seen: set[str] = set()
+    for key, _ in node.value:
+        if key.value in seen:
+            raise yaml.constructor.ConstructorError(None, None, f"the key {key.value!r} is there twice", key.start_mark)
+        seen.add(str(key.value))
     loader.flatten_mapping(node)
     return loader.construct_mapping(node, deep=True)
 

@@ -15,7 +15,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from infra.environment_file import read_environment
 from infra.quantities import amount
-from infra.settings_errors import DISCRIMINATORS, nearest, problems_of, shown
+from infra.settings_errors import DISCRIMINATORS, nearest, problems_of, shown, underscored
 from infra.settings_models import ClaimStore, Configuration, JobSettings, Settings, TargetSettings, WorkersSettings
 from workload.errors import Problem, UserError
 from workload.run_config import TrainingConfig, cross_check
@@ -109,8 +109,9 @@ def parse(raw: Mapping[str, Any], environment: str) -> Settings:
         if name == "store" and isinstance(merged, Mapping) and merged.get("kind") in ("s3", "fsx", "efs"):
             problems.append(Problem("store.kind", merged["kind"], "not available in this version", "use hostPath or claim"))
             continue
+        problems += underscored(field.annotation, merged, name)
         try:
-            sections[name] = _adapter(name).validate_json(json.dumps(merged), by_alias=True, by_name=False)
+            sections[name] = _adapter(name).validate_json(json.dumps(merged))
         except ValidationError as error:
             problems += problems_of(error, field.annotation, merged, name)
     problems += _check(sections)

@@ -37,6 +37,23 @@ def problems_of(error: ValidationError, model: Any, typed: Any, prefix: str) -> 
     return [_problem(one, model, typed, prefix) for one in findings if one["type"] != "too_short" or one["loc"] not in inner]
 
 
+def underscored(model: Any, typed: Any, prefix: str) -> list[Problem]:
+    """Keys such as `learning_rate`: pydantic would take them for the field's name, and a key has one spelling."""
+    found: list[Problem] = []
+
+    def walk(here: Any, path: list[str | int]) -> None:
+        items = here.items() if isinstance(here, dict) else enumerate(here) if isinstance(here, list) else ()
+        for part, value in items:
+            if isinstance(part, str) and "_" in part:
+                fix = nearest(part, known_keys(model, typed, path))
+                found.append(Problem(key_path([prefix, *path, part]), shown(value), "unknown key", fix))
+            else:
+                walk(value, [*path, part])
+
+    walk(typed, [])
+    return found
+
+
 def key_path(parts: Iterable[str | int]) -> str:
     """`training.faults[0].rank`, as Pulumi's `config set --path` takes it."""
     text = ""
@@ -102,7 +119,7 @@ def _reason(finding: Mapping[str, Any]) -> str:
         }
         return f"is {names.get(given, given)}, not {_KINDS[kind.removesuffix('_type')]}"
     if kind in ("model_type", "model_attributes_type"):
-        return "is not an object with keys"
+        return "is not an object"
     return str(finding["msg"]).replace("Input should", "should", 1).removesuffix(".")
 
 
@@ -114,7 +131,9 @@ def _fix(finding: Mapping[str, Any]) -> str:
             return words.format(finding["ctx"][bound])
     if finding["type"] in ("float_type", "int_type", "bool_type"):
         return "write it without quotes; on the command line: pulumi config set --path --type float|int|bool KEY VALUE"
-    return "change it accordingly"
+    if finding["type"] in ("model_type", "model_attributes_type"):
+        return "write its keys below it, indented"
+    return "change one of them" if finding["type"] == "value_error" else "write it in that form"
 
 
 def _hint(key: str) -> str | None:

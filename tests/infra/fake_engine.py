@@ -1,3 +1,4 @@
+# ruff: noqa: N802 - the methods have the names of the protocol
 """Runs a Pulumi program against a recording engine: no CLI, no plugin, no cluster.
 
 The program is executed unchanged by the SDK's own runner (a private part of it: `pulumi` is pinned exactly, and
@@ -64,7 +65,13 @@ class Recording:
 
 class _Monitor(resource_pb2_grpc.ResourceMonitorServicer):
     def __init__(self, recording: Recording, project: str, stack: str, preview: bool, computed: Computed) -> None:
-        self._recording, self._project, self._stack, self._preview, self._computed = recording, project, stack, preview, computed
+        self._recording, self._project, self._stack, self._preview, self._computed = (
+            recording,
+            project,
+            stack,
+            preview,
+            computed,
+        )
         self._lock = threading.Lock()
 
     def GetDeploymentInfo(self, request, context):
@@ -151,7 +158,7 @@ def record(
     )  # fmt: skip
     try:
         recording.error = LanguageServer(run).Run(request, None).error
-    except Exception as error:  # noqa: BLE001 - the runner itself raises when it drains failed tasks
+    except Exception as error:  # the runner itself raises when it drains failed tasks
         recording.error = f"{type(error).__name__}: {error}"
     finally:
         server.stop(0)

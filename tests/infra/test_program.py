@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from infra.environment_file import read_environment
 from infra.settings import PROJECT
-from workload.errors import bad_input
-
 from tests.infra.fake_engine import Recording, record
+from workload.errors import bad_input
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "__main__.py"
