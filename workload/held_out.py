@@ -16,6 +16,8 @@ from workload.run_config import Section
 from workload.text import normalised, paragraphs
 
 RUN_WORDS = 13  # the length at which GPT-3's authors called an overlap contamination (arXiv 2005.14165, appendix C)
+FILTER_BITS = 24
+FILTER_SHIFT = np.uint64(64 - FILTER_BITS)
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -45,25 +47,49 @@ class Split:
     overlap: Overlap
 
 
-class _WordRuns:
-    """Hashes of all runs of `RUN_WORDS` words in a text."""
+class _Numbers(dict[str, int]):
+    """Words to numbers, in the order in which they are met."""
 
-    def __init__(self) -> None:
-        self._ids: dict[str, int] = {}
+    def __missing__(self, word: str) -> int:
+        self[word] = number = len(self) + 1
+        return number
 
-    def of(self, text: str) -> np.ndarray:
+
+class _HeldOut:
+    """What the held-out documents hold: runs of words, and whole paragraphs that are too short for a run."""
+
+    def __init__(self, documents: Iterable[str]) -> None:
+        self._numbers = _Numbers()
+        found = [self._runs(document) for document in documents]
+        self.runs = np.unique(np.concatenate([*found, np.empty(0, dtype=np.uint64)]))
+        self._maybe = np.zeros(1 << FILTER_BITS, dtype=bool)  # most runs are ruled out by one look
+        self._maybe[self.runs >> FILTER_SHIFT] = True
+        self._short = {_key(part) for document in documents for part in paragraphs(document) if len(part.split()) < RUN_WORDS}
+
+    def shared_runs(self, text: str) -> np.ndarray:
+        """The hashes of the text's runs that are held out."""
+        hashes = self._runs(text)
+        hashes = hashes[self._maybe[hashes >> FILTER_SHIFT]]
+        return hashes[np.isin(hashes, self.runs)] if len(hashes) else hashes
+
+    def holds(self, paragraph: str) -> bool:
+        if len(paragraph.split()) < RUN_WORDS:
+            return _key(paragraph) in self._short
+        return len(self.shared_runs(paragraph)) > 0
+
+    def _runs(self, text: str) -> np.ndarray:
+        """A hash of each run of `RUN_WORDS` words: of 1, 2, 4 and 8 words, then 8 + 4 + 1."""
         words = text.split()
         count = len(words) - RUN_WORDS + 1
         if count < 1:
             return np.empty(0, dtype=np.uint64)
-        ids = self._ids
-        values = np.fromiter((ids.setdefault(word, len(ids) + 1) for word in words), dtype=np.uint64, count=len(words))
-        values *= MULTIPLIER
-        values ^= values >> np.uint64(29)
-        hashes = np.zeros(count, dtype=np.uint64)
-        for start in range(RUN_WORDS):
-            hashes = hashes * MULTIPLIER + values[start : start + count]
-        return hashes
+        one = np.fromiter(map(self._numbers.__getitem__, words), dtype=np.uint64, count=len(words)) * MULTIPLIER
+        one ^= one >> np.uint64(29)
+        two = one[:-1] * MULTIPLIER + one[1:]
+        four = two[:-2] * MULTIPLIER + two[2:]
+        eight = four[:-4] * MULTIPLIER + four[4:]
+        hashes = (eight[:count] * MULTIPLIER + four[8 : 8 + count]) * MULTIPLIER + one[12 : 12 + count]
+        return hashes ^ (hashes >> np.uint64(31))
 
 
 def split_documents(documents: Sequence[str], fraction: float, seed: int) -> Split:
@@ -76,18 +102,23 @@ def split_documents(documents: Sequence[str], fraction: float, seed: int) -> Spl
     chosen = _choose(unique, fraction, seed)
     held_out = [document for index, document in enumerate(unique) if index in chosen]
     candidates = [document for index, document in enumerate(unique) if index not in chosen]
-    runs = _WordRuns()
-    held_out_runs = np.unique(np.concatenate([runs.of(document) for document in held_out] or [np.empty(0, np.uint64)]))
-    held_out_keys = {_key(part) for document in held_out for part in paragraphs(document)}
-
+    guard = _HeldOut(held_out)
     train, paragraphs_removed, characters_removed = [], 0, 0
+    shared_before: set[int] = set()
+    shared_after: set[int] = set()
     for document in candidates:
+        shared = guard.shared_runs(document).tolist()
+        shared_before.update(shared)
         parts = paragraphs(document)
-        kept = [part for part in parts if _key(part) not in held_out_keys and not _shares(runs.of(part), held_out_runs)]
+        kept = [part for part in parts if not guard.holds(part)]
+        if len(kept) < len(parts):
+            document = "\n\n".join(kept)  # noqa: PLW2901 - from here on it is the cleaned one
+            shared = guard.shared_runs(document).tolist()
+        shared_after.update(shared)
         paragraphs_removed += len(parts) - len(kept)
         characters_removed += sum(map(len, parts)) - sum(map(len, kept))
-        if kept:
-            train.append(document if len(kept) == len(parts) else "\n\n".join(kept))
+        train += [document] if kept else []
+    total = len(guard.runs)
     return Split(
         train=tuple(train),
         held_out=tuple(held_out),
@@ -95,7 +126,13 @@ def split_documents(documents: Sequence[str], fraction: float, seed: int) -> Spl
         paragraphs_removed=paragraphs_removed,
         characters_removed=characters_removed,
         emptied_documents=len(candidates) - len(train),
-        overlap=_overlap(runs, held_out_runs, candidates, train),
+        overlap=Overlap(
+            run_words=RUN_WORDS,
+            held_out_runs=total,
+            found_in_training=len(shared_after),
+            share=len(shared_after) / max(1, total),
+            share_before_cleaning=len(shared_before) / max(1, total),
+        ),
     )
 
 
@@ -126,31 +163,3 @@ def _choose(documents: Sequence[str], fraction: float, seed: int) -> set[int]:
     if not chosen and len(documents) > 1:
         chosen.add(min(range(len(documents)), key=lambda index: (len(documents[index]), ranks[index])))
     return chosen
-
-
-def _found(hashes: np.ndarray, among: np.ndarray) -> np.ndarray:
-    """Which of `hashes` are in `among`, which is sorted."""
-    if not len(among):
-        return np.zeros(len(hashes), dtype=bool)
-    return among[np.minimum(np.searchsorted(among, hashes), len(among) - 1)] == hashes
-
-
-def _shares(hashes: np.ndarray, among: np.ndarray) -> bool:
-    return len(hashes) > 0 and bool(_found(hashes, among).any())
-
-
-def _overlap(runs: _WordRuns, held_out_runs: np.ndarray, before: Iterable[str], after: Iterable[str]) -> Overlap:
-    counts = [len({value for document in side for value in _hits(runs, document, held_out_runs)}) for side in (before, after)]
-    total = len(held_out_runs)
-    return Overlap(
-        run_words=RUN_WORDS,
-        held_out_runs=total,
-        found_in_training=counts[1],
-        share=counts[1] / max(1, total),
-        share_before_cleaning=counts[0] / max(1, total),
-    )
-
-
-def _hits(runs: _WordRuns, document: str, held_out_runs: np.ndarray) -> list[int]:
-    hashes = runs.of(document)
-    return hashes[_found(hashes, held_out_runs)].tolist()

@@ -7,6 +7,7 @@ import time
 from types import TracebackType
 from typing import Self
 
+from workload.failures import read_failures
 from workload.metrics import Status, read_status
 from workload.store import Store
 
@@ -26,6 +27,7 @@ class ProgressLines:
         self._phase, self._since = "", time.monotonic()
         self._last: Status | None = self._read()
         self._printed = 0.0
+        self._failures = len(read_failures(store, folder))
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
 
     def __enter__(self) -> Self:
@@ -53,6 +55,7 @@ class ProgressLines:
         while not self._stop.wait(0.2):
             if time.monotonic() - self._printed < LINE_SECONDS:
                 continue
+            self._tell_failures()
             status = self._read()
             if status and status != self._last:
                 self._last, self._since = status, time.monotonic()
@@ -60,6 +63,15 @@ class ProgressLines:
                 self.say(describe(status))
             else:
                 self.say(f"{self._phase} ... {time.monotonic() - self._since:.0f} s")
+
+    def _tell_failures(self) -> None:
+        try:
+            notes = read_failures(self._store, self._folder)
+        except (OSError, ValueError):
+            return
+        for note in notes[self._failures :]:
+            self.phase = f"attempt {note.attempt} ended: {note.reason}"
+        self._failures = max(self._failures, len(notes))
 
     def _read(self) -> Status | None:
         try:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 from typing import Literal
 
 from workload.evidence import AttemptEvidence, Evidence
-from workload.evidence_files import EvaluationSamples
 from workload.lineage import now
-from workload.record import Attempt, EvaluationSummary, Host, Record, SeriesPoint, Timing
+from workload.record import Attempt, Host, Record, SeriesPoint, Timing
+from workload.statistics import summarise
 from workload.verdicts import improvement, judge
 
 # A record stays readable and small; a curve of more points looks the same.
@@ -20,7 +19,7 @@ SERIES_POINTS = 2000
 def build_record(evidence: Evidence, wall_seconds: float) -> Record:
     """Condenses and judges; `wall_seconds` is the driver's whole time, the one thing that evidence does not hold."""
     config, attempts = evidence.config, evidence.attempts
-    evaluations = [_evaluation(e) for e in evidence.evaluations]
+    evaluations = [summarise(e.step, e.losses, e.sequence_length) for e in evidence.evaluations]
     record = Record(
         schema_version=1,
         run_name=config.training.run_name,
@@ -54,14 +53,6 @@ def _attempt(attempt: AttemptEvidence) -> Attempt:
         number=attempt.start.number, identity=attempt.start.identity, started_at=attempt.start.started_at,
         ended_at=attempt.end.ended_at if attempt.end else None, outcome=outcome, restored=attempt.start.restored,
         first_step=steps[0] if steps else None, last_step=steps[-1] if steps else None,
-    )  # fmt: skip
-
-
-def _evaluation(samples: EvaluationSamples) -> EvaluationSummary:
-    loss = statistics.fmean(samples.losses)
-    return EvaluationSummary(
-        step=samples.step, loss=loss, perplexity=math.exp(min(loss, 700.0)), sequences=len(samples.losses),
-        tokens=len(samples.losses) * samples.sequence_length,
     )  # fmt: skip
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
@@ -25,7 +26,7 @@ class Sharded:
 
     inner: PreTrainedModel
     call: nn.Module
-    autocast: contextlib.AbstractContextManager[None]
+    autocast: contextlib.AbstractContextManager[Any]
     evidence: dict[str, int | str]
 
 
@@ -40,7 +41,7 @@ def shard(model: PreTrainedModel, config: ShardingConfig, device: torch.device, 
     return model
 
 
-def materialise(model: PreTrainedModel, full: dict[str, Tensor], device: torch.device) -> None:
+def materialise(model: PreTrainedModel, full: dict[str, Any], device: torch.device) -> None:
     """Gives every worker its share of `full`, which rank 0 alone holds (elsewhere it is empty)."""
     model.to_empty(device=device)
     options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
@@ -53,7 +54,7 @@ def wrap(model: PreTrainedModel, config: ShardingConfig, device: torch.device) -
     """The callable model. DDP cannot keep float32 parameters with bfloat16 compute by itself, hence autocast there."""
     models.use_token_losses(model)
     call: nn.Module = model
-    autocast: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+    autocast: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
     if config.strategy is ShardingStrategy.NONE:
         call = nn.parallel.DistributedDataParallel(model)
         if config.precision is Precision.BFLOAT16:

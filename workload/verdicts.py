@@ -9,7 +9,7 @@ from workload.evidence import AttemptEvidence, Evidence
 from workload.metrics import StepMetrics
 from workload.record import Claim, ClaimName, Improvement, Verdict
 from workload.run_config import ShardingStrategy
-from workload.statistics import paired_bootstrap
+from workload.statistics import paired_bootstrap, perplexity
 
 # English prose compresses to about a third and its bigrams say much about the next token; shuffled tokens do neither.
 REAL_TEXT_COMPRESSED_SHARE = 0.6
@@ -101,7 +101,7 @@ def learned(evidence: Evidence) -> Judgement:
     before, after = evidence.evaluations[0], evidence.evaluations[-1]
     first, last = (sum(e.losses) / len(e.losses) for e in (before, after))
     line = (
-        f"held-out perplexity {math.exp(min(first, 700.0)):,.1f} -> {math.exp(min(last, 700.0)):,.1f}; loss down by "
+        f"held-out perplexity {perplexity(first):,.1f} -> {perplexity(last):,.1f}; loss down by "
         f"{found.difference:.3f} [{found.low:.3f}, {found.high:.3f}] at {found.confidence:.0%}, {len(after.losses)} sequences"
     )
     return (Verdict.PROVEN if found.low > 0 else Verdict.REFUTED), line, sources
