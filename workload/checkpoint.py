@@ -98,7 +98,9 @@ class Saver:
 
     def __init__(self, place: Place, faults: Faults, keep: int, timeout_seconds: int) -> None:
         self._place, self._faults, self._keep, self._timeout = place, faults, keep, timeout_seconds
-        self._group = dist.new_group(backend="gloo", timeout=timedelta(seconds=timeout_seconds))
+        group = dist.new_group(backend="gloo", timeout=timedelta(seconds=timeout_seconds))
+        assert isinstance(group, dist.ProcessGroup), "every rank is a member of the checkpoint group"
+        self._group = group
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._pending: Future[float] | None = None
         self._saving = (0, 0.0)  # step, seconds that training stood still for it

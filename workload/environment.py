@@ -10,6 +10,7 @@ import socket
 from pathlib import Path
 
 import torch
+from torch.cuda import nccl
 
 import workload
 from workload.evidence_files import RankEnvironment
@@ -37,7 +38,7 @@ def describe(
     versions["python"] = platform.python_version()
     if torch.version.cuda and torch.cuda.is_available():
         versions["cuda"] = torch.version.cuda
-        versions["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
+        versions["nccl"] = ".".join(map(str, nccl.version()))
     return RankEnvironment(
         rank=rank, attempt=attempt, hostname=socket.gethostname(), node_id=node_id, pid=os.getpid(),
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine(),

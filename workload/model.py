@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - the field's name for it
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
 from workload.errors import bad_input
 from workload.run_config import HuggingFaceFolder, QwenConfig
@@ -27,7 +27,7 @@ def build_on_meta(model: QwenConfig | HuggingFaceFolder, vocab_size: int, activa
     return built
 
 
-def _architecture(model: QwenConfig | HuggingFaceFolder, vocab_size: int) -> Qwen2Config:
+def _architecture(model: QwenConfig | HuggingFaceFolder, vocab_size: int) -> PreTrainedConfig:
     if isinstance(model, QwenConfig):
         return Qwen2Config(
             vocab_size=vocab_size,
@@ -67,7 +67,7 @@ def weights(model: QwenConfig | HuggingFaceFolder, vocab_size: int, seed: int) -
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return dict(Qwen2ForCausalLM(_architecture(model, vocab_size)).state_dict())
-    loaded, report = AutoModelForCausalLM.from_pretrained(
+    loaded, report = AutoModelForCausalLM.from_pretrained(  # pyright: ignore[reportGeneralTypeIssues] - a pair when asked
         model.path, local_files_only=True, dtype=torch.float32, output_loading_info=True
     )
     missing = sorted(set(report["missing_keys"]))
@@ -98,7 +98,8 @@ def restore_buffers(model: nn.Module) -> None:
 def tied(model: nn.Module) -> bool:
     """Whether input and output embedding are one tensor, in fact and not by configuration."""
     inner = _inner(model)
-    return inner.get_input_embeddings().weight is inner.get_output_embeddings().weight
+    head = inner.get_output_embeddings()
+    return head is not None and inner.get_input_embeddings().weight is head.weight
 
 
 def assert_tied(model: nn.Module, when: str) -> None:
@@ -114,6 +115,7 @@ def token_losses(model: PreTrainedModel, inputs: Tensor, labels: Tensor) -> Tens
     """
     hidden = model.model(input_ids=inputs, use_cache=False).last_hidden_state
     head = model.get_output_embeddings()
+    assert head is not None, "a causal language model has an output layer"
 
     def losses(part: Tensor, target: Tensor) -> Tensor:
         return F.cross_entropy(head(part).float(), target, reduction="none")

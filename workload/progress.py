@@ -70,7 +70,9 @@ class ProgressLines:
         except (OSError, ValueError):
             return
         for note in notes[self._failures :]:
-            self.phase = f"attempt {note.attempt} ended: {note.reason}"
+            self.say(f"attempt {note.attempt} ended: {note.reason}")
+            self._last, self._since = self._read(), time.monotonic()
+            self._phase = f"starting the workers again after attempt {note.attempt}"
         self._failures = max(self._failures, len(notes))
 
     def _read(self) -> Status | None:

@@ -102,16 +102,13 @@ def _fit(trainer: TorchTrainer) -> Outcome:
 
 def check_capacity(workers: WorkersConfig, there: Mapping[str, float]) -> None:
     """Raises `UserError` for what Ray would wait for, for ever."""
-    for kind, each, key in (
-        ("CPU", workers.cpus_per_worker, "cpusPerWorker"),
-        ("GPU", workers.gpus_per_worker, "gpusPerWorker"),
-    ):
+    for kind, each in (("CPU", workers.cpus_per_worker), ("GPU", workers.gpus_per_worker)):
         wanted, found = workers.count * each, int(there.get(kind, 0))
         if wanted > found:
             raise bad_input(
                 "workers.count", workers.count,
                 f"{workers.count} workers x {each} {kind} need {wanted}, the Ray cluster has {found}",
-                f"use fewer workers, a smaller workers.{key}, or more nodes",
+                f"use fewer workers, a smaller workers.{kind.lower()}sPerWorker, or more nodes",
             )  # fmt: skip
 
 
