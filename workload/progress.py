@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from workload.failures import read_failures
+from workload.lineage import AttemptStart, attempt_starts
 from workload.metrics import Status, read_status
 from workload.store import Store
 
@@ -27,6 +28,7 @@ class ProgressLines:
         self._phase, self._since = "", time.monotonic()
         self._last: Status | None = self._read()
         self._printed = 0.0
+        self._attempts = len(attempt_starts(store, folder))
         self._failures = len(read_failures(store, folder))
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
 
@@ -55,7 +57,7 @@ class ProgressLines:
         while not self._stop.wait(0.2):
             if time.monotonic() - self._printed < LINE_SECONDS:
                 continue
-            self._tell_failures()
+            self._tell_events()
             status = self._read()
             if status and status != self._last:
                 self._last, self._since = status, time.monotonic()
@@ -64,11 +66,16 @@ class ProgressLines:
             else:
                 self.say(f"{self._phase} ... {time.monotonic() - self._since:.0f} s")
 
-    def _tell_failures(self) -> None:
+    def _tell_events(self) -> None:
+        """Says each attempt's beginning and each failure once, in the order of the files."""
         try:
+            starts = attempt_starts(self._store, self._folder)
             notes = read_failures(self._store, self._folder)
-        except (OSError, ValueError):
+        except (OSError, ValueError):  # the store is away for a moment: the next look tells
             return
+        for start in starts[self._attempts :]:
+            self.say(describe_start(start))
+        self._attempts = max(self._attempts, len(starts))
         for note in notes[self._failures :]:
             self.say(f"attempt {note.attempt} ended: {note.reason}")
             self._last, self._since = self._read(), time.monotonic()
@@ -80,6 +87,14 @@ class ProgressLines:
             return read_status(self._store, self._folder)
         except (OSError, ValueError):  # being replaced, or the store is away for a moment: the next look tells
             return None
+
+
+def describe_start(start: AttemptStart) -> str:
+    restored = start.restored
+    if restored is None:
+        return f"attempt {start.number} starts from fresh weights"
+    text = f"attempt {start.number} goes on from step {restored.step} ({restored.checkpoint}, {restored.tensors} tensors)"
+    return text + (f"; passed over {'; '.join(restored.passed_over)}" if restored.passed_over else "")
 
 
 def describe(status: Status) -> str:

@@ -81,7 +81,7 @@ class Found:
 class NotIntactError(Exception):
     """Why a checkpoint cannot be used, in one line. `was_complete`: it had a marker, so something damaged it."""
 
-    def __init__(self, reason: str, *, was_complete: bool) -> None:
+    def __init__(self, reason: str, was_complete: bool) -> None:  # by position: unpickling does so
         super().__init__(reason, was_complete)
         self.reason = reason
         self.was_complete = was_complete

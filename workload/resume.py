@@ -32,8 +32,8 @@ class Candidate:
     files: tuple[StoredFile, ...]
 
 
-def restore(place: Place, state: State, resume: Resume) -> tuple[Restored | None, list[str]]:
-    """Loads the best checkpoint into `state`, in place; returns what was restored (None: nothing there) and passed over.
+def restore(place: Place, state: State, resume: Resume) -> Restored | None:
+    """Loads the best checkpoint into `state`, in place; returns what was restored; None: nothing was there.
 
     A collective. Raises `UserError` on every rank when the run must not start over silently: `resume: required` and
     nothing intact, or a complete checkpoint is damaged and no other is left, or it belongs to another model or data.
@@ -49,15 +49,14 @@ def restore(place: Place, state: State, resume: Resume) -> tuple[Restored | None
             passed_over.append(f"{found.folder}: {error.reason}")
             damaged = damaged or error.was_complete
             continue
-        restored = Restored(
+        return Restored(
             checkpoint=found.folder, step=candidate.marker.step, position=candidate.marker.position,
             tensors=count_tensors(state), bytes=sum(f.size for f in candidate.files),
             passed_over=tuple(passed_over),
         )  # fmt: skip
-        return restored, passed_over
     if damaged or resume is Resume.REQUIRED:
         raise _nothing_left(place, resume, passed_over)
-    return None, passed_over
+    return None
 
 
 def _nothing_left(place: Place, resume: Resume, passed_over: list[str]) -> UserError:

@@ -41,7 +41,8 @@ class Store:
 
     def __init__(self, config: StoreConfig) -> None:
         self.root = config.path.rstrip("/")
-        self._files = fs.SubTreeFileSystem(self.root, fs.LocalFileSystem())
+        self._root_files = fs.LocalFileSystem()
+        self._files = fs.SubTreeFileSystem(self.root, self._root_files)
 
     def local_path(self, path: str) -> Path:
         """Where a file of the store lies on this machine's file system (every kind so far is mounted)."""
@@ -129,10 +130,9 @@ class Store:
         return sorted((i for i in infos if ".writing-" not in i.base_name), key=lambda i: i.path)
 
     def _temporary(self, path: str) -> str:
-        folder, _, name = path.rpartition("/")
-        if folder:
-            self._files.create_dir(folder, recursive=True)
-        return f"{folder}/{name}.writing-{uuid.uuid4().hex}" if folder else f"{name}.writing-{uuid.uuid4().hex}"
+        folder = self.local_path(path).parent.relative_to(self.root).as_posix()
+        self._root_files.create_dir(f"{self.root}/{folder}", recursive=True)
+        return f"{path}.writing-{uuid.uuid4().hex}"
 
     def _publish(self, temporary: str, path: str) -> None:
         _flush(self.local_path(temporary))

@@ -58,7 +58,7 @@ def run_rank(rank: Rank) -> None:
         sharded, adam, state = _build(rank, train_set.manifest)
         place = _place(rank, attempt, train_set.manifest)
         journal.status("restoring", 0)
-        restored, _ = restore(place, state, training.checkpoint.resume)
+        restored = restore(place, state, training.checkpoint.resume)
         _begin_attempt(rank, attempt, restored, sharded)
         progress = Progress(restored.step if restored else 0, restored.position if restored else 0)
         loop = Loop(rank, attempt, journal, sharded, adam, state, train_set, progress)
