@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from typing import Any
 
 from kubernetes import client, config
@@ -13,7 +15,7 @@ from infra.settings_models import TargetSettings
 from infra.versions import KUBERAY_CHARTS, KUBERAY_OPERATOR
 from workload.errors import bad_input
 
-REQUEST_SECONDS = 10  # for one request; nothing that is asked here takes a healthy cluster more than one
+REQUEST_SECONDS = 10  # for one request, of which a healthy cluster needs one; the client ignores fractions
 INSTALL_COMMAND = (
     f"helm install kuberay-operator kuberay-operator --repo {KUBERAY_CHARTS} --version {KUBERAY_OPERATOR}"
     " --namespace ray-system --create-namespace"
@@ -76,6 +78,11 @@ def _check_namespace(api: client.ApiClient, namespace: str) -> None:
     except ApiException as error:
         reason = f"can't be read ({error.status} {error.reason}), and store.claimName needs it to exist"
         raise bad_input("target.namespace", namespace, reason, "name the namespace of the claim") from error
+
+
+def plain(call: Callable[..., Any], *arguments: str, **more: Any) -> Any:
+    """A call's answer as the JSON that the cluster sent, not as the client's models, which refuse what they don't know."""
+    return json.loads(call(*arguments, _preload_content=False, _request_timeout=REQUEST_SECONDS, **more).data)
 
 
 def short(error: BaseException) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
-from infra.cluster_access import REQUEST_SECONDS, open_client
+from infra.cluster_access import REQUEST_SECONDS, open_client, plain
 from infra.job_status import pod_troubles
 
 _RAY = ("ray.io", "v1")
@@ -57,7 +58,7 @@ class LiveJob:
 
     def troubles(self) -> list[str]:
         """What keeps the job's pods from starting, a line each."""
-        return pod_troubles(self.api.sanitize_for_serialization(pod) for pod in self._pods())
+        return pod_troubles(self._pods())
 
     def remove(self, uid: str) -> None:
         """Deletes the job and waits until nothing of it is left, with or without an operator. Another uid is another job."""
@@ -93,30 +94,33 @@ class LiveJob:
             )
         )
 
-    def _pods(self) -> list[Any]:
+    def _pods(self) -> list[dict[str, Any]]:
         selector = f"app.kubernetes.io/instance={self._name}"
-        found = self._core.list_namespaced_pod(self._namespace, label_selector=selector, _request_timeout=REQUEST_SECONDS)
-        return found.items
+        return plain(self._core.list_namespaced_pod, self._namespace, label_selector=selector)["items"]
 
     def _leftovers(self) -> dict[str, Callable[[], Any]]:
         """What the job owned and still exists, as it would be named to a user -> how to delete it."""
-        selector, bound = f"ray.io/originated-from-cr-name={self._name}", {"_request_timeout": REQUEST_SECONDS}
-        where, found = self._namespace, dict[str, Callable[[], Any]]()
-        clusters: Any = self._custom.list_namespaced_custom_object(
-            *_RAY, where, "rayclusters", label_selector=selector, **bound
-        )
-        for cluster in clusters["items"]:
-            name = cluster["metadata"]["name"]
-            found[f"raycluster/{name}"] = lambda name=name: self._custom.delete_namespaced_custom_object(
-                *_RAY, where, "rayclusters", name, **bound
+        where, selector, bound = self._namespace, f"ray.io/originated-from-cr-name={self._name}", REQUEST_SECONDS
+        delete_cluster, delete_job = self._custom.delete_namespaced_custom_object, self._batch.delete_namespaced_job
+        clusters = plain(
+            self._custom.list_namespaced_custom_object, *_RAY, where, "rayclusters", label_selector=selector
+        )["items"]  # fmt: skip
+        jobs = plain(self._batch.list_namespaced_job, where, label_selector=selector)["items"]
+        found: dict[str, Callable[[], Any]] = {}
+        for name in _names(clusters):
+            found[f"raycluster/{name}"] = partial(delete_cluster, *_RAY, where, "rayclusters", name, _request_timeout=bound)
+        for name in _names(jobs):
+            found[f"job/{name}"] = partial(
+                delete_job, name, where, propagation_policy="Background", _request_timeout=bound, _preload_content=False
             )
-        for job in self._batch.list_namespaced_job(where, label_selector=selector, **bound).items:
-            found[f"job/{job.metadata.name}"] = lambda name=job.metadata.name: self._batch.delete_namespaced_job(
-                name, where, propagation_policy="Background", **bound
-            )
-        for pod in self._pods():
-            found[f"pod/{pod.metadata.name}"] = lambda name=pod.metadata.name: self._core.delete_namespaced_pod(
-                name, where, grace_period_seconds=0, **bound
+        for name in _names(self._pods()):
+            found[f"pod/{name}"] = partial(
+                self._core.delete_namespaced_pod,
+                name,
+                where,
+                grace_period_seconds=0,
+                _request_timeout=bound,
+                _preload_content=False,
             )
         return found
 
@@ -128,6 +132,10 @@ class LiveJob:
                 return False
             time.sleep(_POLL_SECONDS)
         return True
+
+
+def _names(objects: list[dict[str, Any]]) -> list[str]:
+    return [one["metadata"]["name"] for one in objects]
 
 
 def _unless_gone(action: Callable[[], Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
-from infra.cluster_access import REQUEST_SECONDS
+from infra.cluster_access import REQUEST_SECONDS, plain
 from infra.job_status import pod_troubles
 from infra.reader_pod import reader_pod
 from workload.errors import bad_input
@@ -27,11 +27,11 @@ def export(api: client.ApiClient, ray_job: Mapping[str, Any]) -> str:
     core, namespace = client.CoreV1Api(api), ray_job["metadata"]["namespace"]
     pod = reader_pod(ray_job)
     name = pod["metadata"]["name"]
-    core.create_namespaced_pod(namespace, pod, _request_timeout=REQUEST_SECONDS)
+    core.create_namespaced_pod(namespace, pod, _preload_content=False, _request_timeout=REQUEST_SECONDS)
     try:
         phase, described = _wait_for_end(core, namespace, name)
         if phase not in ("Succeeded", "Failed"):
-            trouble = pod_troubles([api.sanitize_for_serialization(described)]) or [f"its phase is {phase}"]
+            trouble = pod_troubles([described]) or [f"its phase is {phase}"]
             raise bad_input(f"pod/{name}", None, f"didn't end within {_WAIT_SECONDS} s: {trouble[0]}", "fetch again later")
         lines = _log(core, namespace, name).splitlines()
     finally:
@@ -42,12 +42,13 @@ def export(api: client.ApiClient, ray_job: Mapping[str, Any]) -> str:
     return next((line for line in reversed(lines) if line.startswith("{")), "")
 
 
-def _wait_for_end(core: client.CoreV1Api, namespace: str, name: str) -> tuple[str, client.V1Pod]:
+def _wait_for_end(core: client.CoreV1Api, namespace: str, name: str) -> tuple[str, dict[str, Any]]:
     deadline = time.monotonic() + _WAIT_SECONDS
     while True:
-        pod: Any = core.read_namespaced_pod(name, namespace, _request_timeout=REQUEST_SECONDS)
-        if pod.status.phase in ("Succeeded", "Failed") or time.monotonic() > deadline:
-            return pod.status.phase, pod
+        pod = plain(core.read_namespaced_pod, name, namespace)
+        phase = pod["status"].get("phase", "Pending")
+        if phase in ("Succeeded", "Failed") or time.monotonic() > deadline:
+            return phase, pod
         time.sleep(_POLL_SECONDS)
 
 
@@ -59,7 +60,9 @@ def _log(core: client.CoreV1Api, namespace: str, name: str) -> str:
 
 def _delete(core: client.CoreV1Api, namespace: str, name: str) -> None:
     try:
-        core.delete_namespaced_pod(name, namespace, grace_period_seconds=0, _request_timeout=REQUEST_SECONDS)
+        core.delete_namespaced_pod(
+            name, namespace, grace_period_seconds=0, _preload_content=False, _request_timeout=REQUEST_SECONDS
+        )
     except ApiException as error:
         if error.status != 404:
             raise

@@ -1,0 +1,31 @@
+"""Fixtures of the tests that speak to a cluster's API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.infra.fake_cluster import FakeCluster, kubeconfig
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    made = FakeCluster()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def kubeconfig_file(cluster: FakeCluster, tmp_path: Path) -> str:
+    return str(kubeconfig(tmp_path / "kubeconfig", cluster.url))
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same code, with bounds that a test can wait for."""
+    bounds = ("live_job._OPERATOR_SECONDS", "live_job._LEFTOVER_SECONDS", "store_reader._WAIT_SECONDS")
+    polls = ("live_job._POLL_SECONDS", "store_reader._POLL_SECONDS", "job_gate._POLL_SECONDS")
+    for name, seconds in [(name, 0.3) for name in bounds] + [(name, 0.02) for name in polls]:
+        monkeypatch.setattr(f"infra.{name}", seconds)

@@ -1,0 +1,103 @@
+"""Imports go one way: __main__ -> components -> pure modules -> workload.run_config <- workload."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+COMPONENTS = ("existing_cluster", "checkpoint_store", "training_job")
+PURE = (
+    "code_package", "identity", "quantities", "ray_job_manifest", "settings_models", "settings_errors", "environment_file",
+    "job_status", "reader_pod", "versions",
+)  # fmt: skip
+# What `infra` may use of the workload: the contract, the errors, and the record's shape.
+SHARED = ("workload.run_config", "workload.errors", "workload.record")
+CLUSTERLESS = ("model", "sharding", "optimizer", "data")
+
+
+def modules(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).rglob("*.py"))
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Everything that a module imports, also inside functions: `a.b` and `a.b.name` for `from a.b import name`."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield node.module or ""
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def offending(path: Path, *forbidden: str) -> list[str]:
+    return [name for name in imports(path) if any(name == bad or name.startswith(f"{bad}.") for bad in forbidden)]
+
+
+@pytest.mark.parametrize("path", modules("infra"), ids=str)
+def test_infra_never_imports_what_only_the_workload_has(path: Path) -> None:
+    assert offending(path, "torch", "ray", "transformers", "numpy", "pyarrow") == []
+    from_workload = [name for name in imports(path) if name.split(".")[0] == "workload"]
+    assert [name for name in from_workload if not name.startswith(SHARED)] == []
+
+
+@pytest.mark.parametrize("path", modules("workload"), ids=str)
+def test_the_workload_never_imports_what_only_infra_has(path: Path) -> None:
+    assert offending(path, "pulumi", "pulumi_kubernetes", "pulumi_aws", "pulumi_eks", "kubernetes", "infra") == []
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_components_do_not_know_each_other(name: str) -> None:
+    others = [f"infra.{other}" for other in COMPONENTS if other != name]
+
+    assert offending(ROOT / "infra" / f"{name}.py", *others) == []
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_pure_modules_know_no_engine_and_no_cluster(name: str) -> None:
+    components = [f"infra.{component}" for component in COMPONENTS]
+
+    assert offending(ROOT / "infra" / f"{name}.py", "pulumi", "pulumi_kubernetes", "kubernetes", *components) == []
+
+
+def test_every_module_of_infra_has_a_kind() -> None:
+    others = {"__init__", "__main__", "settings", "cluster_access", "live_job", "store_reader", "job_gate"}
+    names = {path.stem for path in (ROOT / "infra").glob("*.py")}
+
+    assert names == {*COMPONENTS, *PURE, *others}
+
+
+def test_only_settings_reads_the_engines_config() -> None:
+    readers = [path.name for path in modules("infra") if "pulumi.runtime.config" in set(imports(path)) | _attributes(path)]
+
+    assert readers == ["settings.py"]
+
+
+def _attributes(path: Path) -> set[str]:
+    text = path.read_text(encoding="utf-8")
+    return {"pulumi.runtime.config"} if "pulumi.Config" in text.replace("`pulumi.Config`", "") else set()
+
+
+def test_the_contract_needs_pydantic_and_the_standard_library_only() -> None:
+    path = ROOT / "workload" / "run_config.py"
+    standard = {"__future__", "hashlib", "enum", "pathlib", "typing", "pydantic", "collections", "dataclasses", "re", "json"}
+
+    assert {name.split(".")[0] for name in imports(path)} <= standard
+
+
+@pytest.mark.parametrize("name", CLUSTERLESS)
+def test_the_model_side_of_the_workload_knows_nothing_of_ray(name: str) -> None:
+    assert offending(ROOT / "workload" / f"{name}.py", "ray") == []
+
+
+def test_a_preview_loads_neither_torch_nor_ray() -> None:
+    import subprocess
+    import sys
+
+    loaded = "import sys, infra.settings, infra.training_job, infra.commands.laptop; "
+    code = loaded + "sys.exit(bool({'torch', 'ray'} & set(sys.modules)))"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)
