@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from tokenizers import Tokenizer
 
 from workload.errors import Problem, UserError, bad_input
 from workload.held_out import Split, split_documents
@@ -48,6 +50,7 @@ __all__ = [
 ]
 
 FORMAT = "1"  # raised when the same settings and text would give other bytes
+PROGRESS_SECONDS = 2.0
 
 Progress = Callable[[str], None]
 
@@ -98,12 +101,12 @@ def _build(config: RunConfig, source: SourceText, identity: str, folder: Path, p
     progress(f"tokenizer over {sum(map(len, split.train)):,} characters")
     tokenizer, end_of_text = load_or_train(training.tokenizer, split.train)
     saved = tokenizer.to_str(pretty=True).encode()
-    vocabulary = tokenizer.get_vocab_size(with_added_tokens=True)
+    vocabulary = max(tokenizer.get_vocab().values()) + 1
     dtype: Literal["<u2", "<u4"] = "<u2" if vocabulary < 1 << 16 else "<u4"
-    arrays: dict[str, np.ndarray] = {}
-    for name, documents in (("train.bin", split.train), ("heldout.bin", split.held_out)):
-        progress(f"tokens of {len(documents):,} documents for {name}")
-        arrays[name] = np.concatenate(list(encode(tokenizer, end_of_text, documents))).astype(dtype)
+    arrays = {
+        name: _tokens(name, documents, tokenizer, end_of_text, progress).astype(dtype)
+        for name, documents in (("train.bin", split.train), ("heldout.bin", split.held_out))
+    }
     length = training.data.sequence_length
     manifest = Manifest(
         schema_version=1,
@@ -130,6 +133,18 @@ def _build(config: RunConfig, source: SourceText, identity: str, folder: Path, p
     _write_folder(folder, {TOKENIZER: saved} | {name: array.tobytes() for name, array in arrays.items()}, manifest)
     progress(f"data is prepared: {manifest.train.tokens:,} training tokens")
     return manifest
+
+
+def _tokens(name: str, documents: tuple[str, ...], tokenizer: Tokenizer, end_of_text: int, progress: Progress) -> np.ndarray:
+    progress(f"tokens of {len(documents):,} documents for {name}")
+    arrays, count, said = [], 0, time.monotonic()
+    for tokens in encode(tokenizer, end_of_text, documents):
+        arrays.append(tokens)
+        count += len(tokens)
+        if time.monotonic() - said >= PROGRESS_SECONDS:
+            progress(f"{name}: {count:,} tokens")
+            said = time.monotonic()
+    return np.concatenate(arrays)
 
 
 def _token_file(name: str, documents: tuple[str, ...], tokens: np.ndarray, length: int) -> TokenFile:

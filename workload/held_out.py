@@ -70,12 +70,20 @@ class _HeldOut:
         """The hashes of the text's runs that are held out."""
         hashes = self._runs(text)
         hashes = hashes[self._maybe[hashes >> FILTER_SHIFT]]
-        return hashes[np.isin(hashes, self.runs)] if len(hashes) else hashes
+        if not len(hashes):
+            return hashes
+        at = np.minimum(np.searchsorted(self.runs, hashes), len(self.runs) - 1)
+        return hashes[self.runs[at] == hashes]
 
-    def holds(self, paragraph: str) -> bool:
-        if len(paragraph.split()) < RUN_WORDS:
-            return _key(paragraph) in self._short
-        return len(self.shared_runs(paragraph)) > 0
+    def cleaned(self, parts: Sequence[str], *, has_shared_runs: bool) -> list[str]:
+        """The paragraphs of a document that the held-out ones do not hold; without shared runs, only short ones can go."""
+
+        def holds(part: str) -> bool:
+            if len(part.split()) < RUN_WORDS:
+                return _key(part) in self._short
+            return has_shared_runs and len(self.shared_runs(part)) > 0
+
+        return [part for part in parts if not holds(part)]
 
     def _runs(self, text: str) -> np.ndarray:
         """A hash of each run of `RUN_WORDS` words: of 1, 2, 4 and 8 words, then 8 + 4 + 1."""
@@ -110,7 +118,7 @@ def split_documents(documents: Sequence[str], fraction: float, seed: int) -> Spl
         shared = guard.shared_runs(document).tolist()
         shared_before.update(shared)
         parts = paragraphs(document)
-        kept = [part for part in parts if not guard.holds(part)]
+        kept = guard.cleaned(parts, has_shared_runs=bool(shared))
         if len(kept) < len(parts):
             document = "\n\n".join(kept)  # noqa: PLW2901 - from here on it is the cleaned one
             shared = guard.shared_runs(document).tolist()
