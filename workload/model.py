@@ -16,7 +16,7 @@ LOSS_CHUNK_TOKENS = 1024
 
 
 def build_on_meta(model: QwenConfig | HuggingFaceFolder, vocab_size: int, activation_checkpointing: bool) -> PreTrainedModel:
-    """The architecture with parameters on the meta device: no memory, no weights; `weights` and `restore_buffers` follow."""
+    """The architecture with parameters on the meta device: no memory, no weights; `allocate` and `weights` follow."""
     config = _architecture(model, vocab_size)
     with torch.device("meta"):
         built = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="sdpa")
@@ -81,11 +81,18 @@ def weights(model: QwenConfig | HuggingFaceFolder, vocab_size: int, seed: int) -
     return dict(loaded.state_dict())
 
 
-def restore_buffers(model: nn.Module) -> None:
-    """Rebuilds the buffers that no checkpoint holds, e.g. rotary frequencies.
+def allocate(model: PreTrainedModel, device: torch.device) -> None:
+    """Memory for a model on the meta device; its parameters then hold whatever was there.
 
-    `to_empty` leaves them as whatever the memory held, and training goes on with wrong positions and no error.
+    `to_empty` has two silent faults that this mends: it gives tied embeddings a tensor each (unless they are sharded), and
+    leaves the buffers that no checkpoint holds, e.g. rotary frequencies, as whatever the memory held.
     """
+    model.to_empty(device=device)
+    model.tie_weights()
+    _rebuild_buffers(model)
+
+
+def _rebuild_buffers(model: nn.Module) -> None:
     for module in model.modules():
         names = module._non_persistent_buffers_set  # noqa: SLF001 - torch has no public list of them
         if not names:

@@ -43,10 +43,9 @@ def shard(model: PreTrainedModel, config: ShardingConfig, device: torch.device, 
 
 def materialise(model: PreTrainedModel, full: dict[str, Any], device: torch.device) -> None:
     """Gives every worker its share of `full`, which rank 0 alone holds (elsewhere it is empty)."""
-    model.to_empty(device=device)
+    models.allocate(model, device)
     options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
     set_model_state_dict(model, full, options=options)
-    models.restore_buffers(model)
     models.assert_tied(model, "the weights were spread")
 
 
