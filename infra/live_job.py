@@ -73,7 +73,7 @@ class LiveJob:
         if self._wait(lambda: not self._leftovers(), _LEFTOVER_SECONDS):
             return
         for delete in self._leftovers().values():
-            _unless_gone(delete)
+            _unless_gone(partial(delete, _preload_content=False, _request_timeout=REQUEST_SECONDS))
         if not self._wait(lambda: not self._leftovers(), _OPERATOR_SECONDS):
             raise TimeoutError(f"still there after the removal of RayJob {self._name}: {', '.join(self._leftovers())}")
 
@@ -98,31 +98,19 @@ class LiveJob:
         selector = f"app.kubernetes.io/instance={self._name}"
         return plain(self._core.list_namespaced_pod, self._namespace, label_selector=selector)["items"]
 
-    def _leftovers(self) -> dict[str, Callable[[], Any]]:
+    def _leftovers(self) -> dict[str, Callable[..., Any]]:
         """What the job owned and still exists, as it would be named to a user -> how to delete it."""
-        where, selector, bound = self._namespace, f"ray.io/originated-from-cr-name={self._name}", REQUEST_SECONDS
-        delete_cluster, delete_job = self._custom.delete_namespaced_custom_object, self._batch.delete_namespaced_job
-        clusters = plain(
-            self._custom.list_namespaced_custom_object, *_RAY, where, "rayclusters", label_selector=selector
-        )["items"]  # fmt: skip
-        jobs = plain(self._batch.list_namespaced_job, where, label_selector=selector)["items"]
-        found: dict[str, Callable[[], Any]] = {}
-        for name in _names(clusters):
-            found[f"raycluster/{name}"] = partial(delete_cluster, *_RAY, where, "rayclusters", name, _request_timeout=bound)
-        for name in _names(jobs):
-            found[f"job/{name}"] = partial(
-                delete_job, name, where, propagation_policy="Background", _request_timeout=bound, _preload_content=False
-            )
-        for name in _names(self._pods()):
-            found[f"pod/{name}"] = partial(
-                self._core.delete_namespaced_pod,
-                name,
-                where,
-                grace_period_seconds=0,
-                _request_timeout=bound,
-                _preload_content=False,
-            )
-        return found
+        where, origin = self._namespace, f"ray.io/originated-from-cr-name={self._name}"
+        clusters = plain(self._custom.list_namespaced_custom_object, *_RAY, where, "rayclusters", label_selector=origin)
+        jobs = plain(self._batch.list_namespaced_job, where, label_selector=origin)
+        delete_cluster = partial(self._custom.delete_namespaced_custom_object, *_RAY, where, "rayclusters")
+        delete_job = partial(self._batch.delete_namespaced_job, namespace=where, propagation_policy="Background")
+        delete_pod = partial(self._core.delete_namespaced_pod, namespace=where, grace_period_seconds=0)
+        return {
+            **{f"raycluster/{name}": partial(delete_cluster, name) for name in _names(clusters["items"])},
+            **{f"job/{name}": partial(delete_job, name) for name in _names(jobs["items"])},
+            **{f"pod/{name}": partial(delete_pod, name) for name in _names(self._pods())},
+        }
 
     @staticmethod
     def _wait(condition: Callable[[], bool], seconds: float) -> bool:
