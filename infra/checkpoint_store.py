@@ -30,12 +30,14 @@ class CheckpointStore(ComponentResource):
         """Not awaited: classes that bind at first use would wait for pods that wait for the claim."""
         claim = kubernetes.core.v1.PersistentVolumeClaim(
             f"{name}-claim",
-            metadata={"name": "ray-train-store", "namespace": namespace, "annotations": {"pulumi.com/skipAwait": "true"}},
-            spec={
-                "accessModes": list(settings.access_modes or ()),
-                "storageClassName": settings.storage_class,
-                "resources": {"requests": {"storage": settings.size}},
-            },
+            metadata=kubernetes.meta.v1.ObjectMetaArgs(
+                name="ray-train-store", namespace=namespace, annotations={"pulumi.com/skipAwait": "true"}
+            ),
+            spec=kubernetes.core.v1.PersistentVolumeClaimSpecArgs(
+                access_modes=list(settings.access_modes or ()),
+                storage_class_name=settings.storage_class,
+                resources=kubernetes.core.v1.VolumeResourceRequirementsArgs(requests={"storage": settings.size or ""}),
+            ),
             opts=ResourceOptions(parent=self),
         )
         return claim.metadata.name

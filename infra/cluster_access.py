@@ -24,7 +24,7 @@ INSTALL_COMMAND = (
 
 def open_client(kubeconfig: str | None, context: str | None) -> client.ApiClient:
     """A client for that context; without a file the one that kubectl would read."""
-    configuration = client.Configuration()
+    configuration: Any = client.Configuration()
     config.load_kube_config(kubeconfig, context, client_configuration=configuration, persist_config=False)
     configuration.retries = 1
     return client.ApiClient(configuration)
@@ -34,10 +34,11 @@ def resolve_context(target: TargetSettings) -> str:
     """The name of the context that is meant. Raises: UserError if there is no such file or context."""
     where = "target.kubeconfig" if target.kubeconfig else "kubeconfig"
     try:
-        contexts, current = config.list_kube_config_contexts(target.kubeconfig)
+        found: Any = config.list_kube_config_contexts(target.kubeconfig)
     except (ConfigException, OSError) as error:
         fix = "name a file that kubectl can use, in target.kubeconfig or KUBECONFIG"
         raise bad_input(where, target.kubeconfig, f"can't be read: {error}", fix) from error
+    contexts, current = found
     names = sorted(context["name"] for context in contexts)
     wanted = target.context or (current or {}).get("name")
     if wanted in names:

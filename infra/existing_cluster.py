@@ -32,7 +32,7 @@ class ExistingCluster(ComponentResource):
     def _create_namespace(self, name: str, namespace: str) -> Input[str]:
         created = kubernetes.core.v1.Namespace(
             f"{name}-namespace",
-            metadata={"name": namespace, "labels": {"app.kubernetes.io/managed-by": "pulumi"}},
+            metadata=kubernetes.meta.v1.ObjectMetaArgs(name=namespace, labels={"app.kubernetes.io/managed-by": "pulumi"}),
             opts=ResourceOptions(parent=self, provider=self.provider),
         )
         return created.metadata.name

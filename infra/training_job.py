@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
-from pulumi import ComponentResource, Input, ResourceOptions
+from pulumi import ComponentResource, Input, Output, ResourceOptions
 
 from infra.code_package import CodePackage
 from infra.identity import Identity
@@ -48,7 +49,7 @@ class TrainingJob(ComponentResource):
         code = self._args.code
         return kubernetes.core.v1.ConfigMap(
             name,
-            metadata={"name": f"ray-train-code-{code.sha256[:16]}", **self._metadata("code")},
+            metadata=self._metadata(f"ray-train-code-{code.sha256[:16]}", "code"),
             binary_data={CODE_FILE: code.base64},
             immutable=True,
             opts=ResourceOptions(parent=self),
@@ -59,7 +60,7 @@ class TrainingJob(ComponentResource):
         run_config = self._args.settings.run_config(STORE_MOUNT, identity.provenance)
         return kubernetes.core.v1.ConfigMap(
             name,
-            metadata={"name": f"{identity.job_name}-config", **self._metadata("run-config")},
+            metadata=self._metadata(f"{identity.job_name}-config", "run-config"),
             data={CONFIG_FILE: run_config.to_json(indent=2)},
             immutable=True,
             opts=ResourceOptions(parent=self, delete_before_replace=True),
@@ -84,18 +85,21 @@ class TrainingJob(ComponentResource):
 
     def _create_gate(self, name: str, job: kubernetes.apiextensions.CustomResource) -> JobGate:
         settings = self._args.settings
+        metadata: Output[Mapping[str, Any]] = getattr(job, "metadata")  # noqa: B009 - set by the SDK, but not declared
         props: dict[str, Input[Any]] = {
             "kubeconfig": settings.target.kubeconfig or "",
             "context": self._args.context,
             "namespace": self._args.namespace,
             "jobName": self._args.identity.job_name,
-            "uid": job.metadata.apply(lambda metadata: metadata.get("uid", "")),  # a preview doesn't know it
+            "uid": metadata.apply(lambda known: known.get("uid", "")),  # a preview doesn't know it
             "waitSeconds": settings.job.wait_for_running_seconds,
         }
         return JobGate(name, props, ResourceOptions(parent=self))
 
-    def _metadata(self, component: str) -> dict[str, Any]:
-        return {"namespace": self._args.namespace, "labels": labels(self._args.identity, component)}
+    def _metadata(self, name: str, component: str) -> kubernetes.meta.v1.ObjectMetaArgs:
+        return kubernetes.meta.v1.ObjectMetaArgs(
+            name=name, namespace=self._args.namespace, labels=labels(self._args.identity, component)
+        )
 
 
 def _raise(failure: str) -> None:
