@@ -18,7 +18,8 @@ from infra.quantities import amount
 from infra.settings_errors import DISCRIMINATORS, nearest, problems_of, shown, underscored
 from infra.settings_models import ClaimStore, Configuration, JobSettings, Settings, TargetSettings, WorkersSettings
 from workload.errors import Problem, UserError
-from workload.run_config import TrainingConfig, cross_check
+from workload.run_config import TrainingConfig
+from workload.run_rules import cross_check
 
 PROJECT = "ray-train-eks"
 

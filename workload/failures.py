@@ -41,6 +41,8 @@ def describe(error: BaseException) -> str:
     ):
         cause = inner
     text = " ".join(str(cause).split())
+    if "error raised in its creation task" in text:  # it never was: Ray wraps the reason in a page of its own frames
+        return str(cause).strip().splitlines()[-1].strip()[:REASON_CHARACTERS]
     if (
         type(error).__name__ in {"RayActorError", "ActorDiedError", "WorkerHealthCheckFailedError"}
         or "actor died" in text.lower()

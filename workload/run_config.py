@@ -245,12 +245,6 @@ class RunConfig(Section):
     def from_json(cls, text: str | bytes) -> RunConfig:
         return cls.model_validate_json(text)
 
-    @property
-    def accumulation_steps(self) -> int:
-        """Micro-batches that each worker runs for one optimizer step."""
-        schedule = self.training.schedule
-        return schedule.global_batch_sequences // (schedule.micro_batch_sequences * self.workers.count)
-
 
 def fingerprint(*parts: str) -> str:
     """SHA-256 over length-prefixed parts, hex: no two lists of parts share an input."""
@@ -260,85 +254,6 @@ def fingerprint(*parts: str) -> str:
         digest.update(f"{len(data)}:".encode())
         digest.update(data)
     return digest.hexdigest()
-
-
-def cross_check(training: TrainingConfig, workers: WorkersConfig) -> list[tuple[str, object, str, str]]:
-    """Rules between sections: (key, value, reason, fix) for each one broken; empty when all hold."""
-    schedule, found = training.schedule, []
-    per_round = workers.count * schedule.micro_batch_sequences
-    if schedule.global_batch_sequences % per_round:
-        found.append(
-            (
-                "training.schedule.globalBatchSequences",
-                schedule.global_batch_sequences,
-                f"is not a multiple of workers.count x microBatchSequences = {per_round}",
-                f"use {-(-schedule.global_batch_sequences // per_round) * per_round}",
-            )
-        )
-    if workers.count % workers.per_pod:
-        found.append(
-            (
-                "workers.count",
-                workers.count,
-                f"is not a multiple of workers.perPod = {workers.per_pod}",
-                f"use {-(-workers.count // workers.per_pod) * workers.per_pod}",
-            )
-        )
-    if training.optimizer.warmup_steps > schedule.steps:
-        found.append(
-            (
-                "training.optimizer.warmupSteps",
-                training.optimizer.warmup_steps,
-                f"is more than training.schedule.steps = {schedule.steps}",
-                "warm up for fewer steps",
-            )
-        )
-    if training.checkpoint.every_steps > schedule.steps:
-        found.append(
-            (
-                "training.checkpoint.everySteps",
-                training.checkpoint.every_steps,
-                f"is more than training.schedule.steps = {schedule.steps}: nothing could be resumed",
-                "save more often",
-            )
-        )
-    model = training.model
-    if isinstance(model, QwenConfig) and training.data.sequence_length > model.max_position_embeddings:
-        found.append(
-            (
-                "training.data.sequenceLength",
-                training.data.sequence_length,
-                f"is more than training.model.maxPositionEmbeddings = {model.max_position_embeddings}",
-                "shorten the sequences or raise the model's limit",
-            )
-        )
-    found += [
-        item
-        for fault_index, fault in enumerate(training.faults)
-        for item in _check_fault(fault_index, fault, training, workers)
-    ]
-    return found
-
-
-def _check_fault(
-    index: int, fault: Fault, training: TrainingConfig, workers: WorkersConfig
-) -> list[tuple[str, object, str, str]]:
-    key, found = f"training.faults[{index}]", []
-    if fault.rank >= workers.count:
-        found.append((f"{key}.rank", fault.rank, f"there are {workers.count} workers", f"use 0 to {workers.count - 1}"))
-    if fault.step > training.schedule.steps:
-        found.append((f"{key}.step", fault.step, f"the run has {training.schedule.steps} steps", "strike earlier"))
-    saved = fault.step % training.checkpoint.every_steps == 0 or fault.step == training.schedule.steps
-    if fault.at is not FaultPoint.STEP and not saved:
-        found.append(
-            (
-                f"{key}.step",
-                fault.step,
-                f"no checkpoint is saved there (every {training.checkpoint.every_steps} steps)",
-                "name a step that is saved, or use at: step",
-            )
-        )
-    return found
 
 
 def run_folder(config: RunConfig) -> PurePosixPath:

@@ -75,8 +75,6 @@ def _read_files(paths: Iterable[str]) -> list[str]:
 def _read_file(path: Path) -> str:
     """The file's text with `\\n` line ends and without a byte order mark."""
     data = _read_bytes(path)
-    if not data.strip():
-        raise bad_input(str(path), f"{len(data)} bytes", "the file is empty", "name a file with text, or leave it out")
     if data.startswith(UTF16_MARKS):
         raise bad_input(f"{path}:1", data[:2].hex(), "the file is UTF-16, not UTF-8", f"iconv -f UTF-16 -t UTF-8 {path}")
     if (at := data.find(b"\0")) >= 0:
@@ -86,6 +84,8 @@ def _read_file(path: Path) -> str:
     except UnicodeDecodeError as error:
         at = error.start + (len(UTF8_MARK) if data.startswith(UTF8_MARK) else 0)
         raise _bad_byte(path, data, at, f"not UTF-8 ({error.reason})", f"iconv -f LATIN1 -t UTF-8 {path}") from None
+    if not text.strip():
+        raise bad_input(str(path), f"{len(data)} bytes", "the file is empty", "name a file with text, or leave it out")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

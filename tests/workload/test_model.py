@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812 - the field's name for it
 from transformers import AutoModelForCausalLM
 
 from workload import model as models

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import run_config, run_training, start_training
 
+from tests.workload.runs import run_config, run_training, start_training
 from workload import receipts
 from workload.checkpoint_folder import found_checkpoints
 from workload.evidence import Evidence, collect

@@ -71,7 +71,7 @@ def test_a_checkpoint_without_torchs_own_metadata_is_not_intact():
     notes = {receipts.receipt_name(0): receipt(0, "__0_0.distcp")}
     only = marker(receipts={n: hashlib.sha256(d).hexdigest() for n, d in notes.items()})
 
-    with pytest.raises(NotIntactError, match="no receipt names .metadata"):
+    with pytest.raises(NotIntactError, match=r"no receipt names \.metadata"):
         receipts.expected_files(Found("step", SIZES), only, notes)
 
 
