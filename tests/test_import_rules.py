@@ -15,7 +15,7 @@ PURE = (
     "job_status", "reader_pod", "versions",
 )  # fmt: skip
 # What `infra` may use of the workload: the contract, the errors, and the record's shape.
-SHARED = ("workload.run_config", "workload.errors", "workload.record")
+SHARED = ("workload.run_config", "workload.run_rules", "workload.errors", "workload.record")
 CLUSTERLESS = ("model", "sharding", "optimizer", "data")
 
 

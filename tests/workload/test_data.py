@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -61,10 +60,13 @@ def prepared(shared_folder, config):
 
 
 @pytest.fixture
-def copied(prepared, tmp_path):
-    config, folder, _ = prepared
-    shutil.copytree(folder, tmp_path / "copy")
-    return config, tmp_path / "copy"
+def small(config, tmp_path):
+    """A small text of its own, prepared in a folder that a test may damage: run config, folder, contents."""
+    text = tmp_path / "small.txt"
+    text.write_text(distinct_text(80), encoding="utf-8")
+    run, folder = config(training__data__text=text_settings(text)), tmp_path / "small"
+    prepare(run, folder, silent)
+    return run, folder, contents(folder)
 
 
 def test_the_same_settings_give_the_same_bytes_whatever_the_workers_and_threads(prepared, tmp_path):
@@ -84,8 +86,8 @@ def test_the_same_settings_give_the_same_bytes_whatever_the_workers_and_threads(
     assert contents(tmp_path / "again") == contents(folder)
 
 
-def test_a_complete_folder_is_reused_without_being_written(copied):
-    config, folder = copied
+def test_a_complete_folder_is_reused_without_being_written(small):
+    config, folder, _ = small
     before = {name: (folder / name).stat().st_mtime_ns for name in FILES}
     prepare(config, folder, silent)
 
@@ -93,16 +95,16 @@ def test_a_complete_folder_is_reused_without_being_written(copied):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_an_incomplete_folder_is_built_again(prepared, copied, name):
-    config, folder = copied
+def test_an_incomplete_folder_is_built_again(small, name):
+    config, folder, original = small
     (folder / name).unlink()
     prepare(config, folder, silent)
 
-    assert contents(folder) == contents(prepared[1])
+    assert contents(folder) == original
 
 
-def test_a_flipped_byte_is_found_and_mended_by_preparing_again(prepared, copied):
-    config, folder = copied
+def test_a_flipped_byte_is_found_and_mended_by_preparing_again(small):
+    config, folder, original = small
     data = bytearray((folder / "train.bin").read_bytes())
     data[1000] ^= 1
     (folder / "train.bin").write_bytes(data)
@@ -111,17 +113,17 @@ def test_a_flipped_byte_is_found_and_mended_by_preparing_again(prepared, copied)
         verify(folder)
     said = []
     prepare(config, folder, said.append)
-    assert contents(folder) == contents(prepared[1])
+    assert contents(folder) == original
     assert any("preparing again" in line and "train.bin" in line for line in said)
 
 
 @pytest.mark.parametrize("change", [{"training__seed": 2}, {"training__data__sequenceLength": 16}])
-def test_changed_settings_are_prepared_again(prepared, copied, config, change):
-    _, folder = copied
-    manifest = prepare(config(**change), folder, silent)
+def test_changed_settings_are_prepared_again(small, config, change):
+    run, folder, original = small
+    manifest = prepare(config(training__data__text=run.training.data.text.model_dump(by_alias=True), **change), folder, silent)
 
-    assert manifest.fingerprint != prepared[2].fingerprint
-    assert manifest.train.sequences != prepared[2].train.sequences
+    assert contents(folder)["manifest.json"] != original["manifest.json"]
+    assert contents(folder)["train.bin"] != original["train.bin"] or manifest.sequence_length == 16
     assert verify(folder) == manifest
 
 
@@ -147,8 +149,8 @@ def test_the_manifest_is_written_last(config, tmp_path, monkeypatch):
     assert sorted(replaced) == sorted(FILES)
 
 
-def test_opening_a_cut_file_is_refused(copied):
-    _, folder = copied
+def test_opening_a_cut_file_is_refused(small):
+    _, folder, _ = small
     data = (folder / "heldout.bin").read_bytes()
     (folder / "heldout.bin").write_bytes(data[:-2])
 
@@ -157,14 +159,14 @@ def test_opening_a_cut_file_is_refused(copied):
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b'{"schemaVersion": 1}'])
-def test_a_damaged_manifest_is_refused_on_opening_and_built_again_by_preparing(prepared, copied, damage):
-    config, folder = copied
+def test_a_damaged_manifest_is_refused_on_opening_and_built_again_by_preparing(small, damage):
+    config, folder, original = small
     (folder / "manifest.json").write_bytes(damage)
 
     with pytest.raises(DataDamagedError, match=r"manifest\.json"):
         Sequences(folder, "train")
     prepare(config, folder, silent)
-    assert contents(folder) == contents(prepared[1])
+    assert contents(folder) == original
 
 
 def test_the_manifest_counts_what_was_read_and_removed(prepared):
@@ -275,12 +277,12 @@ def test_decoded_sequences_are_found_in_the_source(prepared):
     assert proof.sample
 
 
-def test_tokens_that_are_not_the_text_are_not_found_in_the_source(copied):
-    config, folder = copied
+def test_tokens_that_are_not_the_text_are_not_found_in_the_source(small):
+    config, folder, _ = small
     tokens = np.fromfile(folder / "train.bin", dtype="<u2")
     np.random.default_rng(0).permutation(tokens).tofile(folder / "train.bin")
 
-    assert "not in the source" in decode_matches(folder, config, [0, 50]).problem
+    assert "not in the source" in decode_matches(folder, config, [0, 5]).problem
 
 
 def test_statistics_tell_text_from_noise(prepared):
@@ -339,11 +341,11 @@ def test_too_little_text_says_how_much_there_is_and_how_much_is_needed(config, t
     assert "16 sequences of 32 tokens need 513 tokens" in training.reason
 
 
-def test_a_prepared_folder_is_still_refused_to_more_workers_than_it_can_feed(copied, config):
-    _, folder = copied
-    changes = {"workers__count": 5000, "training__schedule__globalBatchSequences": 20_000}
+def test_a_prepared_folder_is_still_refused_to_more_workers_than_it_can_feed(small):
+    run, folder, _ = small
+    run = run.model_copy(update={"workers": run.workers.model_copy(update={"count": 5000})})
     with pytest.raises(UserError, match="held-out tokens"):
-        prepare(config(**changes), folder, silent)
+        prepare(run, folder, silent)
 
     assert verify(folder)
 

@@ -33,7 +33,7 @@ def test_no_field_has_a_default(tmp_path):
         for key in path[:-1]:
             place = place[key]
         del place[path[-1]]
-        with pytest.raises(ValidationError, match="missing|required|discriminator"):
+        with pytest.raises(ValidationError, match=r"missing|required|discriminator"):
             RunConfig.from_json(json.dumps(cut))
 
 
@@ -76,7 +76,6 @@ def test_a_consistent_config_breaks_no_rule(tmp_path):
     config = run_config(tmp_path)
 
     assert cross_check(config.training, config.workers) == []
-    assert config.accumulation_steps == 1
 
 
 def test_fingerprints_do_not_confuse_where_one_part_ends():

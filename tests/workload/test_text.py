@@ -67,7 +67,8 @@ def test_moving_a_border_between_documents_changes_the_hash():
 
 def test_a_system_that_is_not_utf8_reads_the_same_text(tmp_path):
     path = written(tmp_path / "a.txt", "smile \U0001f600\n\ncaf\u00e9\n".encode())
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n" + (
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
         "from workload.run_config import TextFiles\nfrom workload.text import read_source\n"
         f"print(read_source(TextFiles(source='text', paths=({str(path)!r},), document_separator='\\n\\n')).sha256)"
     )
