@@ -13,6 +13,8 @@ from typing import Any
 from pulumi import Input, Output, ResourceOptions
 from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
 
+from infra.job_status import Failed, Started
+
 _TRIGGERS = ("uid", "jobName", "namespace")
 _POLL_SECONDS = 2
 
@@ -48,22 +50,18 @@ def _open(props: Mapping[str, Any]) -> Any:
 
 def _wait_until_running(props: Mapping[str, Any]) -> str:
     """Empty once the job runs or has succeeded, else why not."""
-    from infra.job_status import Failed, Started, judge  # noqa: PLC0415
-
+    name = f"RayJob {props['namespace']}/{props['jobName']}"
     deadline = time.monotonic() + props["waitSeconds"]
     with _open(props) as job:
         while True:
-            verdict = judge(job.status())
+            verdict = job.verdict()
             if isinstance(verdict, Started):
                 return ""
             if isinstance(verdict, Failed):
-                return f"RayJob {props['namespace']}/{props['jobName']} is {verdict.reason}"
+                return f"{name} is {verdict.reason}"
             if time.monotonic() > deadline:
                 detail = "\n  ".join([verdict.detail, *job.troubles()])
-                return (
-                    f"RayJob {props['namespace']}/{props['jobName']} doesn't run after {props['waitSeconds']:.0f} s"
-                    f" (job.waitForRunningSeconds): {detail}"
-                )
+                return f"{name} doesn't run after {props['waitSeconds']:.0f} s (job.waitForRunningSeconds): {detail}"
             time.sleep(_POLL_SECONDS)
 
 

@@ -10,9 +10,10 @@ from typing import Any, Self
 
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
 
-from infra.cluster_access import REQUEST_SECONDS, open_client, plain
-from infra.job_status import pod_troubles
+from infra.cluster_access import REQUEST_SECONDS, open_client, plain, short
+from infra.job_status import Failed, Started, Waiting, judge, pod_troubles
 
 _RAY = ("ray.io", "v1")
 _OPERATOR_SECONDS = 30  # what the operator has for its part of a removal before we do it
@@ -50,15 +51,20 @@ class LiveJob:
             raise
         return found
 
-    def status(self) -> dict[str, Any]:
-        found = self.read()
-        if found is None:
-            return {"jobDeploymentStatus": "Failed", "reason": "NotFound", "message": "the RayJob is gone"}
-        return found.get("status") or {}
+    def verdict(self) -> Waiting | Started | Failed:
+        """What can be said of the job now; a cluster that doesn't answer at once is one to wait for."""
+        try:
+            found = self.read()
+        except (ApiException, HTTPError) as error:
+            return Waiting(f"the cluster can't be asked: {short(error)}")
+        return judge(found.get("status") or {}) if found else Failed("gone: something else has removed it")
 
     def troubles(self) -> list[str]:
         """What keeps the job's pods from starting, a line each."""
-        return pod_troubles(self._pods())
+        try:
+            return pod_troubles(self._pods())
+        except (ApiException, HTTPError) as error:
+            return [f"its pods can't be listed: {short(error)}"]
 
     def remove(self, uid: str) -> None:
         """Deletes the job and waits until nothing of it is left, with or without an operator. Another uid is another job."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -111,8 +112,6 @@ class Project:
         wait_until(lambda: self.last_step() >= step, seconds, f"step {step}")
 
     def last_step(self) -> int:
-        import re
-
         log = "".join(
             self.kubectl("logs", pod["metadata"]["name"], "--tail", "50", check=False) for pod in self.pods("submitter")
         )

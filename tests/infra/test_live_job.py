@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from infra.job_gate import JobGateProvider
+from infra.job_status import Failed
 from infra.live_job import LiveJob
 from tests.infra.fake_cluster import JOBS, PODS, RAY_CLUSTERS, RAY_JOBS, FakeCluster
 
@@ -121,9 +122,17 @@ def test_a_gate_that_did_not_open_is_tried_again() -> None:
     assert JobGateProvider().diff("id", old, old).changes is True
 
 
-def test_status_of_a_job_that_is_gone_is_a_failure(cluster: FakeCluster, kubeconfig_file: str) -> None:
+def test_a_job_that_something_else_removed_is_a_failure(kubeconfig_file: str) -> None:
     with LiveJob(kubeconfig_file, "here", "ns", "run-1") as job:
-        assert job.status()["reason"] == "NotFound"
+        assert job.verdict() == Failed("gone: something else has removed it")
+
+
+def test_a_cluster_that_is_away_for_a_moment_is_waited_for(cluster: FakeCluster, kubeconfig_file: str) -> None:
+    cluster.close()
+    failure = JobGateProvider().create(props(kubeconfig_file)).outs["failure"]
+
+    assert "doesn't run after 0 s" in failure
+    assert "the cluster can't be asked" in failure
 
 
 def test_the_class_is_kept_by_its_name_so_that_newer_code_serves_an_older_stack() -> None:
