@@ -37,7 +37,7 @@ def resolve_context(target: TargetSettings) -> str:
         found: Any = config.list_kube_config_contexts(target.kubeconfig)
     except (ConfigException, OSError) as error:
         fix = "name a file that kubectl can use, in target.kubeconfig or KUBECONFIG"
-        raise bad_input(where, target.kubeconfig, f"can't be read: {error}", fix) from error
+        raise bad_input(where, target.kubeconfig, f"can't be read: {str(error).rstrip('.')}", fix) from error
     contexts, current = found
     names = sorted(context["name"] for context in contexts)
     wanted = target.context or (current or {}).get("name")

@@ -45,5 +45,5 @@ def new_project(_a_cluster: None, tmp_path: Path) -> Iterator[Callable[..., Proj
     yield make
     for project in made:
         project.destroy()
-        project.pulumi("stack", "rm", "--yes", STACK)
+        project.pulumi("stack", "rm", "--yes", "--preserve-config", STACK)
         assert project.namespace_is_gone()

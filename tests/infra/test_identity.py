@@ -49,6 +49,7 @@ def test_other_code_is_another_run() -> None:
 
 
 def test_the_same_number_written_differently_is_the_same_run() -> None:
+    assert identify(local("training.optimizer.gradientClipNorm=1.0"), CODE) == identify(local(), CODE)
     assert identify(local("training.optimizer.learningRate=2e-3"), CODE) == identify(local(), CODE)
 
 
