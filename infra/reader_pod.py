@@ -13,7 +13,7 @@ from infra.ray_job_manifest import CONFIG_FILE, CONFIG_MOUNT, HEAD_CONTAINER
 
 COMPONENT = "reader"
 _KEPT = ("image", "imagePullPolicy", "env", "securityContext")
-_RESOURCES = {"requests": {"cpu": "50m", "memory": "512Mi"}, "limits": {"memory": "1Gi"}}
+_RESOURCES = {"requests": {"cpu": "50m", "memory": "256Mi"}, "limits": {"memory": "512Mi"}}
 _DEADLINE_SECONDS = 600  # image pull included; the kubelet ends it then, whoever made it
 
 
