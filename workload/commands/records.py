@@ -36,6 +36,13 @@ def verify(config: RunConfig) -> int:
 
 def export(config: RunConfig) -> int:
     store, place = _open(config)
+    record = Record.model_validate_json(store.read(f"{place.folder}/record.json"))
+    if record.identity != config.provenance.identity:
+        raise bad_input(
+            "training.runName", config.training.run_name,
+            f"the record there is of run {record.identity[:8]}, this one ({config.provenance.identity[:8]}) has left none",
+            "look at the job's log for why it ended early",
+        )  # fmt: skip
     print(json.dumps({name: store.read(f"{place.folder}/{name}").decode() for name in EXPORTED}))
     return EXIT_COMPLETED
 
