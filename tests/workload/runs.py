@@ -57,7 +57,7 @@ def start_training(config: RunConfig, environment: dict[str, str], folder: Path)
     )  # fmt: skip
 
 
-def run_training(config: RunConfig, environment: dict[str, str], folder: Path, seconds: float = 180) -> tuple[int, str]:
+def run_training(config: RunConfig, environment: dict[str, str], folder: Path, seconds: float = 300) -> tuple[int, str]:
     """Runs it to its end; returns exit code and output."""
     process = start_training(config, environment, folder)
     try:
