@@ -49,6 +49,7 @@ class Place:
     world_size: int
     attempt: int
     identity: str
+    layout: str
     compatibility: Mapping[str, str]
 
 
@@ -62,13 +63,20 @@ def _leaves(value: Any) -> list[Any]:
     return [value]
 
 
+def _local_sum(tensor: Tensor) -> Tensor:
+    """This rank's part of the sum over |values|: its shard, or, of what every rank holds whole, rank 0's copy alone."""
+    local = tensor.to_local() if isinstance(tensor, DTensor) else tensor
+    total = local.detach().double().abs().sum()
+    return total if isinstance(tensor, DTensor) or dist.get_rank() == 0 else torch.zeros_like(total)
+
+
 def digest(state: State) -> Digest:
     """Sums over all workers in float64. A collective: every rank calls it at the same point."""
     model, optimizer = state["model"], state["optimizer"]
     groups = (model.values(), [s["exp_avg"] for s in optimizer.values()], [s["exp_avg_sq"] for s in optimizer.values()])
     local = []
     for tensors in groups:
-        parts = [(t.to_local() if isinstance(t, DTensor) else t).detach().double().abs().sum() for t in tensors]
+        parts = [_local_sum(t) for t in tensors]
         local.append(torch.stack(parts).sum())
     sums = torch.stack(local)
     dist.all_reduce(sums)
@@ -117,7 +125,7 @@ class Saver:
         staged = BlockingAsyncStager().stage(state)
         marker = Marker(
             schema_version=1, step=step, attempt=self._place.attempt, position=position,
-            world_size=self._place.world_size, tensors=count_tensors(state), digest=sums,
+            layout=self._place.layout, tensors=count_tensors(state), digest=sums,
             compatibility=dict(self._place.compatibility), receipts={}, identity=self._place.identity,
         )  # fmt: skip
         self._pending = self._thread.submit(self._write, staged, marker)

@@ -52,7 +52,7 @@ class Marker(Section):
     step: int
     attempt: int
     position: int  # sequences consumed since the run's start
-    world_size: int
+    layout: str  # how the state was spread, e.g. "full over 2 workers": sums are equal to the last bit in the same one only
     tensors: int
     digest: Digest
     compatibility: dict[str, str]

@@ -10,7 +10,6 @@ import json
 import textwrap
 from datetime import UTC, datetime
 from importlib.resources import files
-from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
 
@@ -34,13 +33,6 @@ def render(record: Record) -> str:
         marks={str(verdict): mark for verdict, mark in VERDICT_MARKS.items()},
         config=json.dumps(json.loads(record.config.to_json()), indent=2),
     )
-
-
-def write(record: Record, folder: Path) -> Path:
-    """Writes `report.html` into the folder; never leaves half a page under that name."""
-    path, partial = folder / "report.html", folder / "report.html.partial"
-    partial.write_text(render(record), encoding="utf-8")
-    return partial.replace(path)
 
 
 def claims_table(record: Record, width: int = 100) -> str:

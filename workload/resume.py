@@ -19,8 +19,8 @@ from workload.receipts import Digest, Found, Marker, NotIntactError, StoredFile
 from workload.record import Restored
 from workload.run_config import Resume
 
-# Sums over another number of ranks add in another order; anything beyond rounding means wrong state.
-OTHER_WORLD_SIZE_TOLERANCE = 1e-9
+# A state that is spread otherwise is added in another order; anything beyond rounding means wrong state.
+OTHER_LAYOUT_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -93,16 +93,16 @@ def _load(place: Place, state: State, candidate: Candidate) -> None:
         raise NotIntactError(f"it holds {candidate.marker.tensors} tensors, this run has {wanted}", was_complete=True)
     path = place.store.local_path(f"{place.folder}/{candidate.found.folder}")
     _together(place, lambda: load(state, path))
-    if not same_sums(digest(state), candidate.marker.digest, same_world=candidate.marker.world_size == place.world_size):
+    if not same_sums(digest(state), candidate.marker.digest, exact=candidate.marker.layout == place.layout):
         raise NotIntactError("its state has other sums after loading than when it was saved", was_complete=True)
 
 
-def same_sums(now: Digest, then: Digest, *, same_world: bool) -> bool:
-    """Equal to the last bit at the same world size, else within rounding."""
-    if same_world:
+def same_sums(now: Digest, then: Digest, *, exact: bool) -> bool:
+    """Equal to the last bit where the state is spread as it was, else within rounding."""
+    if exact:
         return now == then
     pairs = [(float.fromhex(getattr(now, k)), float.fromhex(getattr(then, k))) for k in Digest.model_fields]
-    return all(abs(a - b) <= OTHER_WORLD_SIZE_TOLERANCE * max(abs(a), abs(b), 1.0) for a, b in pairs)
+    return all(abs(a - b) <= OTHER_LAYOUT_TOLERANCE * max(abs(a), abs(b), 1.0) for a, b in pairs)
 
 
 def _broadcast[T](value: T | None) -> T:

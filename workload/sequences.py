@@ -165,12 +165,6 @@ class TrainOrder:
             self._epoch, self._order = epoch, self._permutation(epoch)
         return int(self._order[index])
 
-    def batch_positions(self, step: int, global_batch: int) -> range:
-        """Positions of optimizer step `step`, counted from 1."""
-        if step < 1:
-            raise ValueError(f"step {step}: steps are counted from 1")
-        return range((step - 1) * global_batch, step * global_batch)
-
     def _permutation(self, epoch: int) -> np.ndarray:
         # Sorted raw draws: numpy keeps a bit generator's stream for ever, Generator.permutation's only within a version.
         draws = np.random.PCG64(np.random.SeedSequence(self._seed, spawn_key=(epoch,))).random_raw(self._num_sequences)

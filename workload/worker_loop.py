@@ -106,6 +106,7 @@ def _place(rank: Rank, attempt: int, manifest: Manifest) -> Place:
     return Place(
         store=rank.store, folder=lineage.checkpoints_folder(rank.folder), rank=rank.rank, world_size=rank.world_size,
         attempt=attempt, identity=rank.config.provenance.identity,
+        layout=f"{training.sharding.strategy} over {rank.world_size} workers",
         compatibility={
             "training.model": training.model.to_json(),
             "training.data": manifest.fingerprint,

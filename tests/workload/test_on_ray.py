@@ -209,9 +209,16 @@ def test_a_flipped_byte_is_found_by_its_hash_and_nothing_left_is_refused_rather_
     assert len(evidence_of(config).attempts) == 1
 
 
-def test_a_run_continues_with_another_number_of_workers(reference, ray_cluster, tmp_path):
-    one = {"count": 1, "perPod": 1, "cpusPerWorker": 1, "gpusPerWorker": 0}
-    config = copied(reference, tmp_path, workers=one)
+@pytest.mark.parametrize(("workers", "strategy"), [(1, "full"), (2, "none")])
+def test_a_run_continues_with_another_number_of_workers_or_another_strategy(
+    reference, ray_cluster, tmp_path, workers, strategy
+):
+    config = copied(
+        reference,
+        tmp_path,
+        workers={"count": workers, "perPod": 1, "cpusPerWorker": 1, "gpusPerWorker": 0},
+        training__sharding={"strategy": strategy, "precision": "float32", "activationCheckpointing": True},
+    )
     for newer in checkpoint_folders(config)[:2]:
         shutil.rmtree(newer)
 

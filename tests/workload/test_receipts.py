@@ -23,8 +23,8 @@ SIZES = {".metadata": 10, "__0_0.distcp": 10, "__1_0.distcp": 10, receipts.MARKE
 def marker(**changes) -> Marker:
     sums = Digest(parameters="0x1p0", first_moments="0x1p0", second_moments="0x1p0")
     values = {
-        "schema_version": 1, "step": 4, "attempt": 1, "position": 32, "world_size": 2, "tensors": 3, "digest": sums,
-        "compatibility": {}, "identity": "a" * 64,
+        "schema_version": 1, "step": 4, "attempt": 1, "position": 32, "tensors": 3, "digest": sums,
+        "layout": "full over 2 workers", "compatibility": {}, "identity": "a" * 64,
         "receipts": {name: hashlib.sha256(data).hexdigest() for name, data in NOTES.items()},
     }  # fmt: skip
     return Marker(**(values | changes))
