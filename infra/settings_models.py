@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from infra.eks_settings import EfsStore, EksConfiguration, FsxStore, S3Store
 from infra.quantities import Cpu, Memory
 from workload.run_config import (
     AbsolutePath,
@@ -27,7 +28,7 @@ DnsLabel = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-
 
 
 class TargetSettings(Section):
-    """The cluster: `existing` is any Kubernetes that a kubeconfig reaches.
+    """The cluster: `existing` is any Kubernetes that a kubeconfig reaches; `eks` is made here, and reads no kubeconfig.
 
     Without `kubeconfig` the file is the one that kubectl would read; without `context` it is the file's current one.
     """
@@ -92,7 +93,7 @@ class Configuration(Section):
     """The config objects of an environment, under their names."""
 
     target: TargetSettings
-    store: Annotated[HostPathStore | ClaimStore, Field(discriminator="kind")]
+    store: Annotated[HostPathStore | ClaimStore | S3Store | FsxStore | EfsStore, Field(discriminator="kind")]
     image: ImageSettings
     workers: WorkersSettings
     job: JobSettings
@@ -100,9 +101,10 @@ class Configuration(Section):
 
 
 class Settings(Configuration):
-    """One environment, whole and checked."""
+    """One environment, whole and checked. `eks` is there exactly with `target.kind: eks`."""
 
     environment: str
+    eks: EksConfiguration | None = None
 
     def run_config(self, store_path: str, provenance: Provenance) -> RunConfig:
         """What the workload reads; `store_path` is where the store is mounted."""
