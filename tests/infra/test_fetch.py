@@ -11,6 +11,7 @@ import pytest
 
 from infra.commands import fetch
 from infra.identity import identify
+from infra.job_placement import placement
 from infra.ray_job_manifest import JobParts, ray_job
 from infra.reader_pod import reader_pod
 from tests.infra.environments import local
@@ -18,7 +19,12 @@ from tests.infra.fake_cluster import PODS, RAY_JOBS, FakeCluster
 from workload.errors import UserError
 from workload.record import Claim, ClaimName, Record, Timing, Verdict
 
-PARTS = JobParts(code_config_map="code", run_config_map="config", store_volume={"hostPath": {"path": "/s"}})
+PARTS = JobParts(
+    code_config_map="code",
+    run_config_map="config",
+    store_volume={"hostPath": {"path": "/s"}},
+    placement=placement(SETTINGS),
+)
 SETTINGS = local()
 IDENTITY = identify(SETTINGS, "c" * 64)
 JOB = ray_job(SETTINGS, IDENTITY, PARTS)
