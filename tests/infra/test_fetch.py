@@ -19,13 +19,13 @@ from tests.infra.fake_cluster import PODS, RAY_JOBS, FakeCluster
 from workload.errors import UserError
 from workload.record import Claim, ClaimName, Record, Timing, Verdict
 
+SETTINGS = local()
 PARTS = JobParts(
     code_config_map="code",
     run_config_map="config",
     store_volume={"hostPath": {"path": "/s"}},
     placement=placement(SETTINGS),
 )
-SETTINGS = local()
 IDENTITY = identify(SETTINGS, "c" * 64)
 JOB = ray_job(SETTINGS, IDENTITY, PARTS)
 DONE = {"jobStatus": "SUCCEEDED", "jobDeploymentStatus": "Complete"}
