@@ -17,6 +17,7 @@ Region = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-\d$")]
 Arn = Annotated[str, StringConstraints(pattern=r"^arn:aws[a-z-]*:iam::\d{12}:(role|user)/.+$")]
 InstanceType = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*\.[a-z0-9-]+$")]
 AmiRelease = Annotated[str, StringConstraints(pattern=r"^1\.\d{2}\.\d+-20\d{6}$")]
+PlacementGroupName = Annotated[str, StringConstraints(pattern=r"^[!-~]([ -~]*[!-~])?$", max_length=255)]
 InterfaceEndpoint = Literal["ecr.api", "ecr.dkr", "sts", "ec2", "logs", "eks-auth"]
 LogType = Literal["api", "audit", "authenticator", "controllerManager", "scheduler"]
 # What CloudWatch Logs accepts: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html
@@ -92,11 +93,11 @@ class Spot(Section):
 
 
 class Reservation(Section):
-    """An on-demand capacity reservation; `inPlacementGroup` says that it was bought in the placement group that is used."""
+    """An on-demand capacity reservation; `placementGroup` is the name of the cluster placement group that it was bought in."""
 
     kind: Literal["reservation"]
     reservation_id: Annotated[str, StringConstraints(pattern=r"^cr-[0-9a-f]{8,17}$")]
-    in_placement_group: bool
+    placement_group: PlacementGroupName | None = None
 
 
 class CapacityBlock(Section):
