@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pulumi_aws as aws
-from pulumi import ComponentResource, Input, Output, ResourceOptions
+from pulumi import ComponentResource, Output, ResourceOptions
 
 _KEY_DELETION_DAYS = 30
 _UPLOAD_DAYS = 7  # an upload that is not complete by then never will be
