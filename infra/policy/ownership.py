@@ -26,6 +26,9 @@ TAGGED = (
     "aws:cloudwatch/logGroup:LogGroup", *BUCKETS,
 )  # fmt: skip
 _VERSIONING = ("aws:s3/bucketVersioning:BucketVersioning", "aws:s3/bucketVersioningV2:BucketVersioningV2")
+_EFS, _EFS_BACKUP = "aws:efs/fileSystem:FileSystem", "aws:efs/backupPolicy:BackupPolicy"
+_LUSTRE = "aws:fsx/lustreFileSystem:LustreFileSystem"
+_LUSTRE_LINK = "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation"
 _KEY_DAYS = 30  # the longest that KMS waits before a key is gone, and its default
 
 
@@ -51,9 +54,6 @@ def judge_protection(subject: Subject) -> Iterator[str]:
         case "aws:kms/key:Key":
             if _days(subject.get("deletionWindowInDays", _KEY_DAYS)) < _KEY_DAYS:
                 yield f"is gone sooner than it has to be. Fix: set deletionWindowInDays: {_KEY_DAYS}"
-        case "aws:fsx/lustreFileSystem:LustreFileSystem" | "aws:efs/fileSystem:FileSystem":
-            if not subject.protect:
-                yield "goes with the stack, and what is on it. Fix: protect it"
         case kind if kind in BUCKETS:
             if is_true(subject.get("forceDestroy")):
                 yield "goes with all that is in it. Fix: remove forceDestroy"
@@ -70,6 +70,18 @@ def judge_versioning(subjects: Sequence[Subject]) -> Iterator[tuple[Subject, str
             yield bucket, "keeps nothing of what is overwritten or deleted. Fix: add a BucketVersioning that is Enabled"
 
 
+def judge_file_systems(subjects: Sequence[Subject]) -> Iterator[tuple[Subject, str]]:
+    """What is on them is elsewhere too, or they can't be deleted."""
+    if not environment.is_production():
+        return
+    links = [one for one in of_kind(subjects, _LUSTRE_LINK) if one.get("s3.autoExportPolicy.events")]
+    backups = [one for one in of_kind(subjects, _EFS_BACKUP) if one.get("backupPolicy.status") == "ENABLED"]
+    for kind, copies, fix in ((_LUSTRE, links, "export it to a bucket"), (_EFS, backups, "add a BackupPolicy that is ENABLED")):
+        for one in of_kind(subjects, kind):
+            if not one.protect and not any(refers_to(copy, "fileSystemId", one, "id") for copy in copies):
+                yield one, f"holds the only copy of what is on it. Fix: {fix}, or protect it"
+
+
 def _days(value: Any) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
@@ -82,5 +94,6 @@ POLICIES = [
         PolicyConfigSchema(properties={"required": {"type": "array", "items": {"type": "string"}}}),
     ),
     resource_policy("state-is-protected", "In production, nothing that holds state goes by accident.", judge_protection),
+    stack_policy("file-systems-have-copies", "In production, no file system is the only copy.", judge_file_systems),
     stack_policy("buckets-keep-versions", "In production, buckets keep what is overwritten.", judge_versioning),
 ]

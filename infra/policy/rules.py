@@ -153,6 +153,7 @@ def _stack_subject(resource: PolicyResource, config: Mapping[str, Any]) -> Subje
         name=resource.name,
         urn=resource.urn,
         props=plain(resource.props),
+        protect=bool(resource.opts and resource.opts.protect),
         refers=refers,
         config=config,
     )

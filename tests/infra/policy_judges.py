@@ -85,13 +85,22 @@ class Made:
     name: str
     props: Mapping[str, Any]
     refers: Mapping[str, str] = field(default_factory=dict)
+    protect: bool = False
 
 
 def judge_stack(policy: str, *made: Made) -> list[str]:
     """What a policy over all resources says of these."""
     resources = {
         one.name: PolicyResource(
-            one.kind, unknown_checking_proxy(dict(one.props)), f"urn::{one.name}", one.name, options(), None, None, [], {}
+            one.kind,
+            unknown_checking_proxy(dict(one.props)),
+            f"urn::{one.name}",
+            one.name,
+            options(protect=one.protect),
+            None,
+            None,
+            [],
+            {},
         )
         for one in made
     }

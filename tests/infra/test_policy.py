@@ -41,7 +41,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Setting:
 
 
 def test_every_policy_has_its_own_name_and_is_mandatory() -> None:
-    assert len(BY_NAME) == len(POLICIES) == 17
+    assert len(BY_NAME) == len(POLICIES) == 18
     assert {policy.enforcement_level.value for policy in POLICIES if policy.enforcement_level} == {"mandatory"}
 
 
@@ -84,8 +84,6 @@ def test_missing_tags_are_named() -> None:
         (COMPONENT, {"name": "c", "deletionProtection": False}, False, "deletionProtection: true"),
         (BUCKET, {"forceDestroy": True}, False, "remove forceDestroy"),
         (KEY, {"deletionWindowInDays": 7}, False, "deletionWindowInDays: 30"),
-        ("aws:fsx/lustreFileSystem:LustreFileSystem", {}, False, "protect it"),
-        ("aws:efs/fileSystem:FileSystem", {}, False, "protect it"),
     ],
 )
 def test_state_in_production_is_protected(
@@ -102,7 +100,30 @@ def test_protected_state_passes_in_production(environment: Setting) -> None:
     assert judge("state-is-protected", CLUSTER, {"deletionProtection": True}) == []
     assert judge("state-is-protected", BUCKET, {}) == []
     assert judge("state-is-protected", KEY, {}) == []
-    assert judge("state-is-protected", "aws:efs/fileSystem:FileSystem", {}, protect=True) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "copy", "props"),
+    [
+        (
+            "aws:fsx/lustreFileSystem:LustreFileSystem",
+            "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation",
+            {"s3": {"autoExportPolicy": {"events": ["NEW"]}}},
+        ),
+        ("aws:efs/fileSystem:FileSystem", "aws:efs/backupPolicy:BackupPolicy", {"backupPolicy": {"status": "ENABLED"}}),
+    ],
+)
+def test_file_systems_in_production_are_not_the_only_copy(
+    kind: str, copy: str, props: dict[str, Any], environment: Setting
+) -> None:
+    alone, copied = Made(kind, "files", {}), Made(copy, "copy", {"fileSystemId": UNKNOWN, **props}, {"fileSystemId": "files"})
+
+    assert judge_stack("file-systems-have-copies", alone) == []
+    environment(production=True)
+    assert judge_stack("file-systems-have-copies", alone, copied) == []
+    assert judge_stack("file-systems-have-copies", Made(kind, "files", {}, protect=True)) == []
+    for others in ([], [Made(copy, "copy", props)], [Made(copy, "copy", {}, {"fileSystemId": "files"})]):
+        assert "files: holds the only copy" in judge_stack("file-systems-have-copies", alone, *others)[0]
 
 
 def test_buckets_in_production_keep_versions(environment: Setting) -> None:

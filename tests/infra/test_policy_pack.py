@@ -149,6 +149,6 @@ def test_violations_are_mandatory_and_name_the_resource() -> None:
     first_lines = {f"{line.split()[0]} {line.rpartition(chr(10))[2].split(':')[0]}" for line in found}
 
     assert first_lines == {
-        "state-is-protected bucket", "state-is-protected files", "required-tags bare", "required-tags files",
+        "state-is-protected bucket", "file-systems-have-copies files", "required-tags bare", "required-tags files",
         "encrypted-buckets bare", "buckets-block-public-access bare", "buckets-keep-versions bare",
     }  # fmt: skip
