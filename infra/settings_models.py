@@ -11,15 +11,16 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from infra.eks_settings import EfsStore, EksConfiguration, FsxStore, S3Store
+from infra.image import CustomImage
 from infra.quantities import Cpu, Memory
 from workload.run_config import (
     AbsolutePath,
+    AnyStoreConfig,
     NotNegative,
     Positive,
     Provenance,
     RunConfig,
     Section,
-    StoreConfig,
     TrainingConfig,
     WorkersConfig,
 )
@@ -62,6 +63,7 @@ class ImageSettings(Section):
     reference: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][-a-zA-Z0-9._/:@]*[a-zA-Z0-9]$", max_length=255)]
     ray_version: Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\d+$")]
     pull_policy: Literal["Always", "IfNotPresent", "Never"]
+    custom: CustomImage | None = None  # required on EKS for another image than AWS's
 
 
 class WorkersSettings(WorkersConfig):
@@ -106,13 +108,13 @@ class Settings(Configuration):
     environment: str
     eks: EksConfiguration | None = None
 
-    def run_config(self, store_path: str, provenance: Provenance) -> RunConfig:
-        """What the workload reads; `store_path` is where the store is mounted."""
+    def run_config(self, store: AnyStoreConfig, provenance: Provenance) -> RunConfig:
+        """What the workload reads; `store` is where it finds the store."""
         return RunConfig(
             schema_version=1,
             environment=self.environment,
             provenance=provenance,
             workers=WorkersConfig(**{name: getattr(self.workers, name) for name in WorkersConfig.model_fields}),
-            store=StoreConfig(path=store_path),
+            store=store,
             training=self.training,
         )
