@@ -24,6 +24,12 @@ ANY_RESOURCE: Mapping[str, str] = {
 # In a key's own policy `*` is that key, and without this statement nobody could manage it, AWS's support included.
 # https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-default.html
 KEY_ADMINISTRATION = "kms:*"
+# Wildcards that a key's own policy may hold: AWS's services ask for the whole family.
+# https://docs.aws.amazon.com/fsx/latest/LustreGuide/s3-server-side-encryption-support.html
+KEY_FAMILIES: Mapping[str, str] = {
+    "kms:GenerateDataKey*": "a data key with its plain text, or without",
+    "kms:ReEncrypt*": "from this key and to it, which work together only",
+}
 _ROOT = re.compile(r"^(arn:aws[a-z-]*:iam::\d{12}:root|\d{12})$")
 _KEY_KINDS = ("aws:kms/key:Key", "aws:kms/keyPolicy:KeyPolicy")
 # Where a document is, by type of resource. Not a VPC endpoint's: it only narrows what others allow.
@@ -84,7 +90,7 @@ def _statement(statement: Mapping[str, Any], kind: str) -> Iterator[str]:
 
 def _key_statement(statement: Mapping[str, Any], actions: list[str]) -> Iterator[str]:
     for action in actions:
-        if "*" not in action:
+        if "*" not in action or action in KEY_FAMILIES:
             continue
         principals = items(_principals(statement).get("AWS"))
         if action != KEY_ADMINISTRATION or not principals or not all(_ROOT.match(str(one)) for one in principals):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from infra.policy.iam import ANY_RESOURCE
+from infra.policy.iam import ANY_RESOURCE, KEY_FAMILIES
 from tests.infra.policy_judges import (
     KEY,
     ROLE,
@@ -90,6 +90,15 @@ def test_a_key_is_managed_by_its_account_and_by_nobody_else() -> None:
     for principal in ({"AWS": "arn:aws:iam::123456789012:role/x"}, {"Service": "logs.amazonaws.com"}):
         text = document(Action="kms:*", Resource="*", Principal=principal)
         assert "allows kms:*" in judge("no-iam-wildcards", KEY, {"policy": text})[0]
+
+
+def test_a_key_may_be_used_by_families_of_actions_that_a_policy_for_others_may_not() -> None:
+    text = document(Action=sorted(KEY_FAMILIES), Resource="*", Principal={"AWS": "arn:aws:iam::123456789012:role/x"})
+
+    assert judge("no-iam-wildcards", KEY, {"policy": text}) == []
+    assert judge("no-iam-wildcards", "aws:kms/keyPolicy:KeyPolicy", {"policy": text}) == []
+    assert len(judge("no-iam-wildcards", ROLE_POLICY, {"policy": text})) == 3
+    assert len(judge("no-iam-wildcards", KEY, {"policy": document(Action="kms:Create*", Principal={"Service": "s"})})) == 1
 
 
 def test_a_document_that_a_preview_does_not_know_passes_and_one_that_is_none_does_not() -> None:
