@@ -20,21 +20,16 @@ NODE_TRUST = json.dumps({
 # https://datatracker.ietf.org/doc/html/rfc1918, and https://datatracker.ietf.org/doc/html/rfc6598 for the last
 _PRIVATE = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")))
 _PARTITIONS = {"cn-": "aws-cn", "us-gov-": "aws-us-gov"}
-# A letter g after the generation is Arm: https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html
-_ARM = re.compile(r"^[a-z]+\d+g[a-z]*\.|^a1\.")
 
 
 def cluster_problems(settings: ClusterSettings) -> list[Problem]:
-    """Everything wrong with the control plane and the system nodes that can be known without AWS."""
-    nodes = settings.system_nodes
-    problems = kubernetes_problems(settings.kubernetes_version) + _endpoint_problems(settings)
-    problems += release_problems(settings.kubernetes_version, nodes.release_version, "cluster.systemNodes.releaseVersion")
-    if _ARM.match(nodes.instance_type):
-        reason = "is an Arm type, and the head runs the training image, which is x86_64"
-        problems.append(
-            Problem("cluster.systemNodes.instanceType", nodes.instance_type, reason, "use an x86_64 type, such as m7i.xlarge")
-        )
-    return problems
+    """What is wrong with the control plane and the system nodes' image. Not here: what needs facts about instance types."""
+    release = settings.system_nodes.release_version
+    return [
+        *kubernetes_problems(settings.kubernetes_version),
+        *_endpoint_problems(settings),
+        *release_problems(settings.kubernetes_version, release, "cluster.systemNodes.releaseVersion"),
+    ]
 
 
 def _endpoint_problems(settings: ClusterSettings) -> list[Problem]:

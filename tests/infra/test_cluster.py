@@ -230,7 +230,6 @@ def test_a_third_zone_or_another_network_changes_lists_and_nothing_that_replaces
         ({"publicAccessCidrs": ["300.0.0.0/8"]}, "cluster.publicAccessCidrs[0]", "not permitted"),
         ({"openToTheInternet": True}, "cluster.openToTheInternet", "has no effect"),
         ({"kubernetesVersion": "1.31"}, "cluster.kubernetesVersion", "no pinned add-ons"),
-        ({"systemNodes": {"instanceType": "m7g.xlarge"}}, "cluster.systemNodes.instanceType", "is an Arm type"),
         ({"systemNodes": {"releaseVersion": "1.35.8-20261003"}}, "cluster.systemNodes.releaseVersion", "panics"),
         ({"systemNodes": {"releaseVersion": "1.34.2-20261012"}}, "cluster.systemNodes.releaseVersion", "for Kubernetes 1.34"),
     ],
@@ -253,11 +252,6 @@ def test_nothing_is_made_of_settings_that_are_refused() -> None:
 
     assert "whole internet" in recording.error + " ".join(recording.logs)
     assert not {"cluster", "cluster-control-plane"} & {request.name for request in recording.requests.values()}
-
-
-@pytest.mark.parametrize("type_name", ["m7i.xlarge", "m7i-flex.xlarge", "g6.12xlarge", "g4dn.xlarge", "c6in.large"])
-def test_an_x86_type_is_not_taken_for_an_arm_type(type_name: str) -> None:
-    assert cluster_problems(cluster_settings(systemNodes={"instanceType": type_name})) == []
 
 
 def test_the_pins_fit_together() -> None:
