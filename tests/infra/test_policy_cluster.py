@@ -45,6 +45,7 @@ def test_services_inside_the_cluster_pass() -> None:
         (SERVICE, {"spec": {"type": "LoadBalancer"}}),
         (SERVICE, {"spec": {"type": "NodePort"}}),
         (SERVICE, {"spec": {"type": UNKNOWN}}),
+        (SERVICE, {"spec": {"type": "ClusterIP", "externalIPs": UNKNOWN}}),
         (SERVICE, {"spec": {"externalIPs": ["203.0.113.1"]}}),
         ("kubernetes:networking.k8s.io/v1:Ingress", {"spec": {}}),
         ("kubernetes:gateway.networking.k8s.io/v1:HTTPRoute", {"spec": {}}),
@@ -54,6 +55,10 @@ def test_services_inside_the_cluster_pass() -> None:
 )
 def test_ways_in_from_outside_are_refused_c170(kind: str, props: dict[str, Any]) -> None:
     assert [("port-forward" in message) for message in judge("cluster-ip-only", kind, props)] == [True]
+
+
+def test_what_lies_behind_something_unknown_is_unknown_too() -> None:
+    assert len(judge("cluster-ip-only", SERVICE, {"spec": UNKNOWN})) == 2  # neither type nor addresses can be judged
 
 
 POD_POLICIES = ("cluster-ip-only", "no-privileged-pods", "small-ray-pods", "pinned-images")
