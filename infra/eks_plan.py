@@ -31,7 +31,8 @@ class EksPlan:
     local_disks: int
     cost: HourlyCost
     notes: tuple[str, ...]
-    tags: dict[str, str]
+    tags: dict[str, str]  # of everything, through the provider
+    instance_tags: dict[str, str]  # in launch templates: only what never changes, since a new version rolls the nodes
 
 
 def plan(settings: Settings, project: str, lock: ImageLock) -> EksPlan:
@@ -49,6 +50,7 @@ def plan(settings: Settings, project: str, lock: ImageLock) -> EksPlan:
         raise UserError(*problems)
     assert pinned is not None, "an image that could not be pinned is a problem"
     by_digest = settings.image.model_copy(update={"reference": pinned.reference})
+    fixed = {"project": project, "environment": settings.environment}
     kind = instance_types.KNOWN[eks.gpu_nodes.instance_type]
     return EksPlan(
         settings=settings.model_copy(update={"image": by_digest}),
@@ -58,7 +60,8 @@ def plan(settings: Settings, project: str, lock: ImageLock) -> EksPlan:
         local_disks=1 if kind.local_disk_gb else 0,
         cost=hourly,
         notes=(*instance_types.notes(eks.gpu_nodes), *notes),
-        tags={"project": project, "environment": settings.environment, "owner": eks.aws.owner},
+        tags={**fixed, "owner": eks.aws.owner},
+        instance_tags=fixed,
     )
 
 

@@ -54,7 +54,7 @@ class EksSite:
             vpc_id=self._network.vpc_id,
             private_subnet_ids=self._network.private_subnet_ids,
             ready=self._network.ready,
-            instance_tags=self._plan.tags,
+            instance_tags=self._plan.instance_tags,
         )
         return Cluster("cluster", args, self._on_account)
 
@@ -70,7 +70,7 @@ class EksSite:
             vpc_id=self._network.vpc_id,
             subnet_id=self._network.private_subnet_id(self._eks.gpu_nodes.zone),
             ready=[*self._network.ready, *self._cluster.node_policies],
-            instance_tags=self._plan.tags,
+            instance_tags=self._plan.instance_tags,
         )
         return GpuNodes("gpu-nodes", args, self._on_account)
 

@@ -40,7 +40,8 @@ def record(verdict: Verdict = Verdict.PROVEN) -> Record:
     ).model_copy(
         update={
             "schema_version": 1, "run_name": "local", "identity": IDENTITY.sha256, "lineage": 1, "created_at": "now",
-            "config": SETTINGS.run_config(StoreConfig(path="/mnt/store"), IDENTITY.provenance), "versions": {}, "hosts": (), "attempts": (),
+            "config": SETTINGS.run_config(StoreConfig(path="/mnt/store"), IDENTITY.provenance),
+            "versions": {}, "hosts": (), "attempts": (),
             "timing": Timing(**{**empty, "wall_seconds": 1.0}), "series": (), "claims": (claim,), "content_sha256": "",
         }
     )  # fmt: skip
