@@ -12,6 +12,7 @@ import torch.distributed as dist
 
 from workload import environment, lineage, model, optimizer, sharding
 from workload.checkpoint import Place, Saver, State, digest
+from workload.errors import bad_input
 from workload.evaluation import evaluate
 from workload.evidence_files import RankEnd, environment_path, evaluation_path, rank_end_path
 from workload.faults import Faults
@@ -59,6 +60,11 @@ def run_rank(rank: Rank) -> None:
         place = _place(rank, attempt, train_set.manifest)
         journal.status("restoring", 0)
         restored = restore(place, state, training.checkpoint.resume)
+        if restored and restored.step > steps:
+            raise bad_input(
+                "training.schedule.steps", steps, f"the run is at step {restored.step} already ({restored.checkpoint})",
+                f"use {restored.step} or more, another training.runName, or training.checkpoint.resume: never",
+            )  # fmt: skip
         _begin_attempt(rank, attempt, restored, sharded)
         progress = Progress(restored.step if restored else 0, restored.position if restored else 0)
         loop = Loop(rank, attempt, journal, sharded, adam, state, train_set, progress)

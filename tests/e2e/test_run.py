@@ -81,12 +81,12 @@ class Watch:
 
 @pytest.mark.parametrize("resume", ["auto", "never"])
 def test_a_changed_learning_rate_replaces_the_job_once_the_old_one_is_gone(new_project: NewProject, resume: str) -> None:
-    project = new_project("training.schedule.steps=200", "training.checkpoint.everySteps=5")
+    project = new_project("training.schedule.steps=300", "training.checkpoint.everySteps=5")
     project.up()
     old = project.job()["metadata"]["name"]
     project.wait_for_step(8)
 
-    project.change("training.optimizer.learningRate=1e-3", "training.schedule.steps=20", f"training.checkpoint.resume={resume}")
+    project.change("training.optimizer.learningRate=1e-3", f"training.checkpoint.resume={resume}")
     with Watch(project) as watch:
         project.up()
     new = project.job()["metadata"]["name"]
@@ -95,11 +95,13 @@ def test_a_changed_learning_rate_replaces_the_job_once_the_old_one_is_gone(new_p
     assert not any({old, new} <= names for names in watch.seen), watch.seen
     assert project.wait_for_end()["jobStatus"] == "SUCCEEDED"
     assert project.fetch().returncode == 0
-    restored = project.record()["attempts"][-1]["restored"]
+    record = project.record()
     if resume == "auto":
-        assert restored["step"] >= 5
+        assert record["attempts"][-1]["restored"]["step"] >= 5
+        assert verdicts(record)["resumed"] == "proven"
     else:
-        assert restored is None
+        assert [attempt["restored"] for attempt in record["attempts"]] == [None]
+        assert record["lineage"] == 2
 
 
 def test_a_failing_entry_point_is_reported_with_its_reason(new_project: NewProject) -> None:

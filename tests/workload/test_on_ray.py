@@ -241,6 +241,16 @@ def test_another_seed_under_the_same_name_is_refused_by_key_before_the_weights_a
     assert "training.seed = 2: differs from what" in output
 
 
+def test_a_schedule_shorter_than_the_run_already_is_is_refused(reference, ray_cluster, tmp_path):
+    shorter = {"steps": 6, "globalBatchSequences": BATCH, "microBatchSequences": 4}
+    config = copied(reference, tmp_path, training__schedule=shorter)
+
+    code, output = run_training(config, ray_cluster, tmp_path)
+
+    assert code == 2, output
+    assert "training.schedule.steps = 6: the run is at step 8 already" in output
+
+
 def test_a_finished_run_started_again_trains_nothing_and_keeps_its_verdicts(reference, ray_cluster, tmp_path):
     shutil.copytree(reference.store.path, tmp_path / "store")
     config = run_config(tmp_path / "store", training__checkpoint={"everySteps": 2, "keep": 4, "resume": "auto"})
