@@ -48,7 +48,8 @@ class PodAccess(ComponentResource):
 
     def _create_policy(self, role: aws.iam.Role) -> aws.iam.RolePolicy:
         prefix = self._args.prefix
-        rights = Output.all(self._args.bucket_arn, self._args.key_arn).apply(lambda found: _rights(*found, prefix))
+        arns = Output.all(self._args.bucket_arn, self._args.key_arn)
+        rights = arns.apply(lambda found: _rights(bucket_arn=found[0], key_arn=found[1], prefix=prefix))
         return aws.iam.RolePolicy(f"{self._name}-policy", role=role.name, policy=rights, opts=ResourceOptions(parent=self))
 
 

@@ -227,7 +227,7 @@ class S3StoreConfig(Section):
     """The same in a bucket, under `prefix`; `endpoint` names another service that speaks S3's protocol. No credentials."""
 
     kind: Literal["s3"]
-    bucket: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
+    bucket: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]$")]
     prefix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*$")]
     region: Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]+$")]
     endpoint: Annotated[str, StringConstraints(pattern=r"^https?://[^/\s]+$")] | None

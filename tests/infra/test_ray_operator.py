@@ -19,7 +19,7 @@ from tests.infra.crd import ray_job_schema
 from tests.infra.fake_engine import Recording, record
 from workload.errors import UserError
 
-CRDS = {"rayclusters", "raycronjobs", "rayjobs", "rayservices"}
+CRDS = {"rayclusters", "rayjobs", "rayservices"}
 
 
 def settings(**changes: Any) -> RayOperatorSettings:
