@@ -14,7 +14,8 @@ from infra.policy import environment
 from infra.policy.encryption import BUCKETS
 from infra.policy.rules import UNKNOWN, Subject, is_true, of_kind, reach, refers_to, resource_policy, stack_policy
 
-REQUIRED_TAGS = ("project", "environment", "run", "owner")
+# Not the run: its tag would change every resource with every run. The policy's config can ask for it (`required`).
+REQUIRED_TAGS = ("project", "environment", "owner")
 # What costs money or holds state, or is found by its tags when a stack has gone.
 TAGGED = (
     "aws:ec2/vpc:Vpc", "aws:ec2/subnet:Subnet", "aws:ec2/natGateway:NatGateway", "aws:ec2/eip:Eip",

@@ -57,7 +57,7 @@ def test_a_policy_that_fails_names_the_resource_and_does_not_pass_it() -> None:
         del BY_NAME["broken-one"]
 
 
-TAGS = {"project": "p", "environment": "dev", "run": "r", "owner": "team"}
+TAGS = {"project": "p", "environment": "dev", "owner": "team"}
 VPC = "aws:ec2/vpc:Vpc"
 
 
@@ -71,7 +71,7 @@ def test_tags_are_the_resources_own_or_its_providers() -> None:
 
 
 def test_missing_tags_are_named() -> None:
-    assert "lacks the tags environment, run, owner" in judge("required-tags", VPC, {"tags": {"project": "p"}})[0]
+    assert "lacks the tags environment, owner" in judge("required-tags", VPC, {"tags": {"project": "p"}})[0]
     assert "lacks the tags owner" in judge("required-tags", VPC, {"tags": {**TAGS, "owner": ""}})[0]
     assert "can't be known at preview" in judge("required-tags", VPC, {"tags": UNKNOWN})[0]
     assert judge("required-tags", VPC, {"tags": {"team": "t"}}, config={"required": ["team"]}) == []

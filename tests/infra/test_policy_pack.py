@@ -19,6 +19,7 @@ from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 
 from infra.environment_file import read_environment
 from infra.settings import PROJECT
+from tests.infra import test_eks_program
 from tests.infra.fake_engine import Recording, record
 from tests.infra.policy_judges import BY_NAME
 
@@ -55,6 +56,10 @@ def said(recording: Recording, config: dict[str, str], *, dry_run: bool) -> list
         for one in resources:
             request = analyzer_pb2.AnalyzeRequest(type=one.type, properties=one.properties, urn=one.urn, name=one.name)
             request.options.CopyFrom(one.options)
+            behind = recording.requests[one.urn].provider.rpartition("::")[0]
+            if behind in recording.requests:
+                request.provider.type, request.provider.urn = recording.requests[behind].type, behind
+                request.provider.properties.CopyFrom(json_format.ParseDict(recording.inputs[behind], struct_pb2.Struct()))
             found += [f"{item.policyName} {item.message}" for item in pack.Analyze(request, timeout=20).diagnostics]
         stack = pack.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=resources), timeout=20)
         return found + [f"{item.policyName} {item.message}" for item in stack.diagnostics]
@@ -108,11 +113,23 @@ def test_the_local_environment_breaks_no_policy(preview: bool, monkeypatch: pyte
     assert said(recording, config, dry_run=preview) == []
 
 
+@pytest.mark.parametrize(("preview", "production"), [(True, False), (False, True)])
+def test_the_dev_environment_breaks_no_policy(preview: bool, production: bool) -> None:
+    recording = test_eks_program.run(preview=preview)
+    config = {**test_eks_program.config_of("dev"), f"{PROJECT}:aws": json.dumps({"isProduction": production})}
+    found = said(recording, config, dry_run=preview)
+
+    assert not recording.error, recording.logs
+    assert any(request.type == "kubernetes:ray.io/v1:RayJob" for request in recording.requests.values())
+    # What production adds is a setting of `prod`: dev's cluster may be deleted.
+    assert {line.split()[0] for line in found} == ({"state-is-protected"} if production else set()), found
+
+
 def a_store(**changes: Any) -> None:
     """A bucket as it should be: its name and its key are only known after an update."""
     import pulumi_aws as aws
 
-    tags = {"project": "p", "environment": "e", "run": "r", "owner": "o"}
+    tags = {"project": "p", "environment": "e", "owner": "o"}
     key = aws.kms.Key("key", deletion_window_in_days=30, tags=tags)
     bucket = aws.s3.Bucket("bucket", tags=tags, **changes)
     default = aws.s3.BucketServerSideEncryptionConfigurationRuleApplyServerSideEncryptionByDefaultArgs(
