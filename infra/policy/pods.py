@@ -39,8 +39,13 @@ def containers(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield from (one for one in items(spec.get(name)) if isinstance(one, Mapping))
 
 
+def _may_run(subject: Subject) -> bool:
+    """Whether pods may be in it; a CRD only describes what others hold."""
+    return subject.kind.startswith("kubernetes:") and not subject.kind.endswith(":CustomResourceDefinition")
+
+
 def judge_pods(subject: Subject) -> Iterator[str]:
-    if not subject.kind.startswith("kubernetes:"):
+    if not _may_run(subject):
         return
     if subject.kind in RELEASES and subject.get("namespace") != _PRIVILEGED_NAMESPACE:
         yield from _values(subject.get("values"), "values")
@@ -100,7 +105,7 @@ def judge_ray_pods(subject: Subject) -> Iterator[str]:
 
 
 def judge_images(subject: Subject) -> Iterator[str]:
-    if not environment.on_eks() or not subject.kind.startswith("kubernetes:"):
+    if not environment.on_eks() or not _may_run(subject):
         return
     for path, spec in pod_specs(subject.props):
         for container in containers(spec):

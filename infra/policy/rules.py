@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from pulumi_policy import (
@@ -42,11 +43,16 @@ class Subject:
     kind: str
     name: str
     urn: str
-    props: Mapping[str, Any]
+    raw: Mapping[str, Any]
     provider: Mapping[str, Any] = field(default_factory=dict)
     protect: bool = False
     refers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # URNs behind a property; in a stack's judge alone
     config: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def props(self) -> Mapping[str, Any]:
+        """Made when a judge asks: most resources concern no judge, and the operator's CRDs are large."""
+        return plain(self.raw)
 
     def get(self, path: str, default: Any = None) -> Any:
         """The value at `a.b.c`; unknown as soon as one part of the way is."""
@@ -139,7 +145,7 @@ def _subject(args: ResourceValidationArgs) -> Subject:
         kind=args.resource_type,
         name=args.name,
         urn=args.urn,
-        props=plain(args.props),
+        raw=args.props,
         provider={key: _decoded(value) for key, value in provider.items()},
         protect=protect,
         config=args.get_config(),
@@ -152,7 +158,7 @@ def _stack_subject(resource: PolicyResource, config: Mapping[str, Any]) -> Subje
         kind=resource.resource_type,
         name=resource.name,
         urn=resource.urn,
-        props=plain(resource.props),
+        raw=resource.props,
         protect=bool(resource.opts and resource.opts.protect),
         refers=refers,
         config=config,

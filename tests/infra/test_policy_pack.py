@@ -25,6 +25,7 @@ from tests.infra.policy_judges import BY_NAME
 
 ROOT = Path(__file__).resolve().parents[2]
 PACK = ROOT / "infra" / "policy"
+_SECONDS = 120  # the SDK reads every resource again for every policy, and the CRDs of the operator are large
 
 
 @contextmanager
@@ -60,8 +61,8 @@ def said(recording: Recording, config: dict[str, str], *, dry_run: bool) -> list
             if behind in recording.requests:
                 request.provider.type, request.provider.urn = recording.requests[behind].type, behind
                 request.provider.properties.CopyFrom(json_format.ParseDict(recording.inputs[behind], struct_pb2.Struct()))
-            found += [f"{item.policyName} {item.message}" for item in pack.Analyze(request, timeout=20).diagnostics]
-        stack = pack.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=resources), timeout=20)
+            found += [f"{item.policyName} {item.message}" for item in pack.Analyze(request, timeout=_SECONDS).diagnostics]
+        stack = pack.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=resources), timeout=_SECONDS)
         return found + [f"{item.policyName} {item.message}" for item in stack.diagnostics]
 
 
@@ -86,7 +87,7 @@ def eks(program: Any, *, production: bool = False) -> list[str]:
 
 def test_the_pack_names_all_its_policies() -> None:
     with started({}, dry_run=True) as pack:
-        info = pack.GetAnalyzerInfo(struct_pb2.Struct(), timeout=20)
+        info = pack.GetAnalyzerInfo(struct_pb2.Struct(), timeout=_SECONDS)
 
     assert {policy.name for policy in info.policies} == set(BY_NAME)
     assert info.name == PROJECT
