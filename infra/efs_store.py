@@ -41,6 +41,12 @@ class EfsStore(ComponentResource):
         kept = ResourceOptions(parent=self, retain_on_delete=not args.settings.purge_on_destroy)
         # Encrypted by the account's key for EFS, which nobody can delete.
         file_system = aws.efs.FileSystem(f"{name}-file-system", encrypted=True, throughput_mode="elastic", opts=kept)
+        aws.efs.BackupPolicy(
+            f"{name}-backups",
+            file_system_id=file_system.id,
+            backup_policy=aws.efs.BackupPolicyBackupPolicyArgs(status="ENABLED"),
+            opts=kept,
+        )
         access_point = self._create_access_point(file_system, kept)
         group, rules = mounted_volume.create_security_group(self, name, args.site, PORTS, to_itself=False)
         targets = self._create_mount_targets(file_system, group)

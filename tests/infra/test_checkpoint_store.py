@@ -208,7 +208,7 @@ def test_efs_is_encrypted_reached_in_every_zone_and_outlives_the_stack() -> None
     assert recording.of("store-efs-file-system")["encrypted"] is True
     assert {recording.of(f"store-efs-mount-target-us-east-2{zone}")["subnetId"] for zone in "ab"} == {"subnet-a", "subnet-b"}
     kept = {request.name for request in recording.requests.values() if request.retainOnDelete}
-    assert kept == {"store-efs-file-system", "store-efs-access-point"}
+    assert kept == {"store-efs-file-system", "store-efs-access-point", "store-efs-backups"}
     assert {ports for *_, ports, _ in rules(recording)} == {2049}
     handle = recording.of("store-efs-volume")["spec"]["csi"]["volumeHandle"]
     assert handle == "store-efs-file-system-id::store-efs-access-point-id"
