@@ -8,13 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-_NODES = "ray-train-eks/nodes"
-_EFA = "ray-train-eks/efa"
-SYSTEM_NODE_LABELS = {_NODES: "system"}
-GPU_NODE_LABELS = {_NODES: "gpu"}
+# A key for each role, so that one node may have both: on a laptop's cluster there is no other.
+SYSTEM_NODE_LABELS = {"ray-train-eks/system": "true"}
+GPU_NODE_LABELS = {"ray-train-eks/gpu": "true"}
 # Only where EFA interfaces are attached: an EFA-able type without one makes the EFA device plugin crash in a loop
 # (https://github.com/aws-samples/aws-efa-eks/issues/18).
-EFA_NODE_LABELS = {_EFA: "true"}
+EFA_NODE_LABELS = {"ray-train-eks/efa": "true"}
 
 
 @dataclass(frozen=True)

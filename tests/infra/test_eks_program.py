@@ -172,7 +172,7 @@ def test_workers_get_their_gpus_and_one_efa_device_and_fail_rather_than_fall_bac
     assert container["resources"]["limits"]["vpc.amazonaws.com/efa"] == "1"
     assert (environment["NCCL_NET"], environment["NCCL_NET_PLUGIN"]) == ("Libfabric", "ofi")
     assert not {"FI_EFA_USE_DEVICE_RDMA", "NCCL_PROTO", "OFI_NCCL_PROTOCOL"} & set(environment)
-    assert worker["template"]["spec"]["nodeSelector"] == {"ray-train-eks/nodes": "gpu", "ray-train-eks/efa": "true"}
+    assert worker["template"]["spec"]["nodeSelector"] == {"ray-train-eks/gpu": "true", "ray-train-eks/efa": "true"}
     assert worker["template"]["spec"]["tolerations"]
     assert spec["authOptions"] == {"mode": "token"}
 
@@ -183,7 +183,7 @@ def test_the_head_is_kept_off_the_gpu_nodes(dev: Recording) -> None:
     environment = {one["name"]: one.get("value") for one in head["containers"][0]["env"]}
 
     assert environment["NVIDIA_VISIBLE_DEVICES"] == "void"
-    assert head["nodeSelector"] == {"ray-train-eks/nodes": "system"}
+    assert head["nodeSelector"] == {"ray-train-eks/system": "true"}
     assert "nvidia.com/gpu" not in json.dumps(head["containers"][0]["resources"])
     assert head["serviceAccountName"] == "ray-train"
     assert head["automountServiceAccountToken"] is False
