@@ -168,7 +168,7 @@ def test_system_nodes_are_as_many_as_asked_in_two_zones_and_untainted(made: Reco
 
     assert nodes["scalingConfig"] == {"desiredSize": 2, "minSize": 2, "maxSize": 2}
     assert nodes["subnetIds"] == ["subnet-a", "subnet-b"]
-    assert nodes["labels"] == {"ray-train-eks/nodes": "system"}
+    assert nodes["labels"] == {"ray-train-eks/system": "true"}
     assert nodes["launchTemplate"] == {"id": "cluster-system-template-id", "version": "1"}
     assert "taints" not in nodes
 

@@ -87,7 +87,7 @@ def test_a_plugin_goes_where_our_labels_are_and_nowhere_else(made: Recording) ->
     assert not selects(efa, gpu_node_labels(efa=False))
     assert not selects(nvidia, foreign)
     assert not selects(efa, foreign)
-    assert not selects(efa, {"ray-train-eks/nodes": "system"})
+    assert not selects(efa, {"ray-train-eks/system": "true"})
 
 
 def test_no_list_of_instance_types_decides_where_efa_works() -> None:

@@ -77,7 +77,7 @@ def test_without_efa_there_is_no_group_no_rule_no_interface_and_no_label() -> No
 
     assert not {"gpu-efa", "gpu-efa-ingress", "gpu-efa-egress"} & {request.name for request in off.requests.values()}
     assert not {"networkInterfaces", "vpcSecurityGroupIds"} & set(off.of("gpu-template"))
-    assert off.of("gpu-nodes")["labels"] == {"ray-train-eks/nodes": "gpu"}
+    assert off.of("gpu-nodes")["labels"] == {"ray-train-eks/gpu": "true"}
 
 
 def test_interfaces_carry_the_clusters_group_beside_our_own(made: Recording) -> None:
@@ -157,7 +157,7 @@ def test_the_nodes_are_tainted_and_labelled(made: Recording) -> None:
 
     assert nodes["taints"] == [{"key": "nvidia.com/gpu", "value": "true", "effect": "NO_SCHEDULE"}]
     assert len(nodes["taints"]) == len(GPU_TAINTS)
-    assert nodes["labels"] == {"ray-train-eks/nodes": "gpu", "ray-train-eks/efa": "true"}
+    assert nodes["labels"] == {"ray-train-eks/gpu": "true", "ray-train-eks/efa": "true"}
 
 
 def test_an_update_needs_no_spare_capacity(made: Recording) -> None:

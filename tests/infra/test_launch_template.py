@@ -126,8 +126,8 @@ def test_a_new_taint_reaches_everyone_who_tolerates() -> None:
 
 def test_only_nodes_with_efa_carry_its_label() -> None:
     """C009"""
-    assert gpu_node_labels(efa=False) == {"ray-train-eks/nodes": "gpu"}
-    assert gpu_node_labels(efa=True) == {"ray-train-eks/nodes": "gpu", "ray-train-eks/efa": "true"}
+    assert gpu_node_labels(efa=False) == {"ray-train-eks/gpu": "true"}
+    assert gpu_node_labels(efa=True) == {"ray-train-eks/gpu": "true", "ray-train-eks/efa": "true"}
 
 
 def test_an_affinity_asks_for_all_labels_at_once() -> None:
