@@ -44,6 +44,7 @@ def new_project(_a_cluster: None, tmp_path: Path) -> Iterator[Callable[..., Proj
 
     yield make
     for project in made:
+        project.pulumi("cancel", "--yes", "--stack", STACK, check=False)  # a test that was stopped leaves its lock
         project.destroy()
         project.pulumi("stack", "rm", "--yes", "--preserve-config", STACK)
         assert project.namespace_is_gone()
