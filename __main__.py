@@ -4,51 +4,49 @@ from pathlib import Path
 
 import pulumi
 
+from infra import image
 from infra import settings as environment_settings
-from infra.checkpoint_store import CheckpointStore
 from infra.code_package import pack
-from infra.existing_cluster import ExistingCluster
+from infra.eks_plan import plan
+from infra.eks_site import EksSite
+from infra.existing_site import existing_site
 from infra.identity import identify
 from infra.ray_job_manifest import STORE_MOUNT
-from infra.settings_models import ClaimStore
+from infra.settings_models import Settings
+from infra.site import Site
 from infra.training_job import TrainingJob, TrainingJobArgs
 from workload.errors import UserError
 
 WORKLOAD = Path(__file__).parent / "workload"
 
 
+def _on_eks(settings: Settings) -> Site:
+    return EksSite(plan(settings, pulumi.get_project(), image.read_lock())).site()
+
+
 def build() -> None:
     """Everything of one environment."""
     settings = environment_settings.from_pulumi()
     code = pack(WORKLOAD)
-    identity = identify(settings, code.sha256)
-
-    has_own_claim = isinstance(settings.store, ClaimStore) and settings.store.claim_name is not None
-    cluster = ExistingCluster("cluster", settings.target, adopt_namespace=has_own_claim)
-    on_cluster = pulumi.ResourceOptions(providers=[cluster.provider])
-    store = CheckpointStore("store", settings.store, cluster.namespace, on_cluster)
+    site = _on_eks(settings) if settings.eks else existing_site(settings)
+    identity = identify(site.settings, code.sha256)
     job = TrainingJob(
         "job",
-        TrainingJobArgs(
-            settings=settings,
-            identity=identity,
-            code=code,
-            context=cluster.context,
-            namespace=cluster.namespace,
-            store_volume=store.volume,
-        ),
-        on_cluster,
+        TrainingJobArgs(identity=identity, code=code, site=site),
+        pulumi.ResourceOptions(providers=[site.provider]),
     )
 
     pulumi.export("environment", settings.environment)
     pulumi.export("runName", identity.run_name)
     pulumi.export("identity", identity.sha256)
-    pulumi.export("kubeconfig", settings.target.kubeconfig or "")
-    pulumi.export("context", cluster.context)
-    pulumi.export("namespace", cluster.namespace)
+    pulumi.export("kubeconfig", site.kubeconfig)
+    pulumi.export("context", site.context)
+    pulumi.export("namespace", site.namespace)
     pulumi.export("jobName", job.job_name)
     pulumi.export("storePath", f"{STORE_MOUNT}/{identity.run_name}")
     pulumi.export("fetchCommand", f"python -m infra fetch -s {settings.environment}")
+    for name, value in site.outputs.items():
+        pulumi.export(name, value)
 
 
 try:

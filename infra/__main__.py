@@ -1,4 +1,4 @@
-"""`python -m infra`: a run on this machine, and what a run in a cluster left."""
+"""`python -m infra`: a run on this machine, what a run in a cluster left, and the image that is pinned."""
 
 from __future__ import annotations
 
@@ -42,6 +42,38 @@ def fetch(stack: str, folder: Path) -> None:
     from infra.commands.fetch import run  # noqa: PLC0415
 
     sys.exit(run(ROOT, stack, folder))
+
+
+@cli.group()
+def image() -> None:
+    """The training image, pinned by digest in infra/image.lock.json."""
+
+
+@image.command("lock")
+@click.argument("wanted", metavar="TAG_OR_REFERENCE")
+@click.option("--registry", metavar="URL", help="Ask this registry, a mirror, instead of the reference's own.")
+@click.option("--inside", multiple=True, metavar="NAME=VERSION", help="What the image itself doesn't say: ray=2.58.0.")
+def image_lock(wanted: str, registry: str | None, inside: tuple[str, ...]) -> None:
+    """Look an image up and pin its digest. A tag alone is one of AWS's Ray containers."""
+    from infra.commands.image import lock  # noqa: PLC0415
+
+    sys.exit(lock(wanted, registry, inside))
+
+
+@image.command("show")
+def image_show() -> None:
+    """Print the image that was locked last: digest, size, and the versions inside with their sources."""
+    from infra.commands.image import show  # noqa: PLC0415
+
+    sys.exit(show())
+
+
+@image.command("history")
+def image_history() -> None:
+    """Print every image that was ever locked, newest first."""
+    from infra.commands.image import history  # noqa: PLC0415
+
+    sys.exit(history())
 
 
 def main() -> None:

@@ -24,9 +24,14 @@ INSTALL_COMMAND = (
 
 
 def open_client(kubeconfig: str | None, context: str | None) -> client.ApiClient:
-    """A client for that context; without a file the one that kubectl would read."""
+    """A client for that context. `kubeconfig`: a file's path, or JSON; without it the file that kubectl would read."""
     configuration: Any = client.Configuration()
-    config.load_kube_config(kubeconfig, context, client_configuration=configuration, persist_config=False)
+    if kubeconfig and kubeconfig.startswith("{"):
+        config.load_kube_config_from_dict(
+            json.loads(kubeconfig), context, client_configuration=configuration, persist_config=False
+        )
+    else:
+        config.load_kube_config(kubeconfig, context, client_configuration=configuration, persist_config=False)
     configuration.retries = 1
     api = client.ApiClient(configuration)
     if configuration.verify_ssl:

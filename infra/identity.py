@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from infra.settings_models import Settings
-from workload.run_config import Provenance, fingerprint
+from workload.run_config import Provenance, StoreConfig, fingerprint
 
 # Two RayJobs of one environment differ in these many hexadecimal digits of their runs' identities.
 _DIGITS_IN_NAME = 8
@@ -33,7 +33,7 @@ class Identity:
 
 def identify(settings: Settings, code_sha256: str) -> Identity:
     """Neither where the store is mounted nor how long the job may take makes another run."""
-    run_config = settings.run_config(store_path="/not-part-of-it", provenance=_UNKNOWN)
+    run_config = settings.run_config(StoreConfig(path="/not-part-of-it"), _UNKNOWN)
     sha256 = fingerprint(
         settings.training.run_name,
         settings.image.reference,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.identity import Identity
+from infra.job_placement import Placement, PodPlacement
 from infra.quantities import amount
 from infra.settings_models import PodResources, Settings
 
@@ -30,11 +31,12 @@ _GRACE_SECONDS = 15  # what a checkpoint needs to survive isn't grace: a pod may
 
 @dataclass(frozen=True, kw_only=True)
 class JobParts:
-    """What the job mounts: names of ConfigMaps, and the store's volume without its name."""
+    """What the job mounts and where it runs: names of ConfigMaps, the store's volume without its name (None: no mount)."""
 
     code_config_map: Any
     run_config_map: Any
     store_volume: Any
+    placement: Placement
 
 
 def ray_job(settings: Settings, identity: Identity, parts: JobParts) -> dict[str, Any]:
@@ -70,7 +72,7 @@ def _spec(settings: Settings, identity: Identity, parts: JobParts) -> dict[str, 
         "entrypoint": TRAIN_COMMAND,
         "submissionMode": "K8sJobMode",
         "submitterConfig": {"backoffLimit": 0},  # a pointer; a second submission would start a second driver
-        "submitterPodTemplate": _submitter_template(settings, identity),
+        "submitterPodTemplate": _submitter_template(settings, identity, parts.placement),
         "backoffLimit": job.retries,
         "preRunningDeadlineSeconds": job.pre_running_deadline_seconds,
         "activeDeadlineSeconds": job.active_deadline_seconds,
@@ -78,6 +80,7 @@ def _spec(settings: Settings, identity: Identity, parts: JobParts) -> dict[str, 
         "ttlSecondsAfterFinished": job.keep_cluster_seconds,
         "rayClusterSpec": {
             "rayVersion": settings.image.ray_version,
+            **({"authOptions": {"mode": "token"}} if parts.placement.token_auth else {}),
             "headGroupSpec": _head_group(settings, identity, parts),
             "workerGroupSpecs": [_worker_group(settings, identity, parts)],
         },
@@ -87,21 +90,20 @@ def _spec(settings: Settings, identity: Identity, parts: JobParts) -> dict[str, 
 
 def _head_group(settings: Settings, identity: Identity, parts: JobParts) -> dict[str, Any]:
     resources = _resources(settings.job.head)
-    container = _ray_container(HEAD_CONTAINER, settings, resources)
+    container = _ray_container(HEAD_CONTAINER, settings, resources, parts.placement.head)
     return {
         "serviceType": "ClusterIP",
         "rayStartParams": {"num-cpus": "0", "num-gpus": "0", **_object_store(_HEAD_SHARED_MEMORY)},
-        "template": _ray_template(labels(identity, "head"), container, parts, _HEAD_SHARED_MEMORY),
+        "template": _ray_template(labels(identity, "head"), container, parts, parts.placement.head, _HEAD_SHARED_MEMORY),
     }
 
 
 def _worker_group(settings: Settings, identity: Identity, parts: JobParts) -> dict[str, Any]:
     workers = settings.workers
     pods, gpus = workers.count // workers.per_pod, workers.gpus_per_worker * workers.per_pod
-    resources = _resources(PodResources(cpu=workers.cpu, memory=workers.memory))
-    if gpus:
-        for kind in ("requests", "limits"):
-            resources[kind]["nvidia.com/gpu"] = str(gpus)
+    placement = parts.placement.worker
+    resources = _resources(PodResources(cpu=workers.cpu, memory=workers.memory), placement.devices)
+    container = _ray_container("ray-worker", settings, resources, placement)
     return {
         "groupName": "workers",
         "replicas": pods,
@@ -112,33 +114,40 @@ def _worker_group(settings: Settings, identity: Identity, parts: JobParts) -> di
             "num-gpus": str(gpus),
             **_object_store(workers.shared_memory),
         },
-        "template": _ray_template(
-            labels(identity, "worker"), _ray_container("ray-worker", settings, resources), parts, workers.shared_memory
-        ),
+        "template": _ray_template(labels(identity, "worker"), container, parts, placement, workers.shared_memory),
     }
 
 
 def _ray_template(
-    pod_labels: Mapping[str, str], container: Mapping[str, Any], parts: JobParts, shared_memory: str
+    pod_labels: Mapping[str, str],
+    container: Mapping[str, Any],
+    parts: JobParts,
+    placement: PodPlacement,
+    shared_memory: str,
 ) -> dict[str, Any]:
     mounts = [
         {"name": "code", "mountPath": CODE_MOUNT, "readOnly": True},
         {"name": "run-config", "mountPath": CONFIG_MOUNT, "readOnly": True},
-        {"name": STORE_VOLUME, "mountPath": STORE_MOUNT},
+        *([{"name": STORE_VOLUME, "mountPath": STORE_MOUNT}] if parts.store_volume else []),
         {"name": "shared-memory", "mountPath": "/dev/shm"},  # noqa: S108 - where Ray's object store and NCCL expect it
     ]
     volumes = [
         {"name": "code", "configMap": {"name": parts.code_config_map}},
         {"name": "run-config", "configMap": {"name": parts.run_config_map}},
-        {"name": STORE_VOLUME, **parts.store_volume},
+        *([{"name": STORE_VOLUME, **parts.store_volume}] if parts.store_volume else []),
         {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": shared_memory}},
     ]
-    return _template(pod_labels, {**container, "volumeMounts": mounts}, {"volumes": volumes})
+    account = parts.placement.service_account
+    more = {"volumes": volumes, **placement.pod_spec, **({"serviceAccountName": account} if account else {})}
+    return _template(pod_labels, {**container, "volumeMounts": mounts}, more)
 
 
-def _submitter_template(settings: Settings, identity: Identity) -> dict[str, Any]:
+def _submitter_template(settings: Settings, identity: Identity, placement: Placement) -> dict[str, Any]:
     container = _container("ray-job-submitter", settings, _resources(settings.job.submitter))
-    return _template(labels(identity, "submitter"), container, {"restartPolicy": "Never"})
+    if placement.submitter.environment:
+        container["env"] = _variables(placement.submitter.environment)
+    more = {"restartPolicy": "Never", **placement.submitter.pod_spec}
+    return _template(labels(identity, "submitter"), container, more)
 
 
 def _template(pod_labels: Mapping[str, str], container: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,9 +163,13 @@ def _template(pod_labels: Mapping[str, str], container: Mapping[str, Any], more:
     }
 
 
-def _ray_container(name: str, settings: Settings, resources: Mapping[str, Any]) -> dict[str, Any]:
-    code = {"name": "PYTHONPATH", "value": f"{CODE_MOUNT}/{CODE_FILE}"}
-    return {**_container(name, settings, resources), "env": [code, {"name": "PYTHONUNBUFFERED", "value": "1"}]}
+def _ray_container(name: str, settings: Settings, resources: Mapping[str, Any], placement: PodPlacement) -> dict[str, Any]:
+    common = {"PYTHONPATH": f"{CODE_MOUNT}/{CODE_FILE}", "PYTHONUNBUFFERED": "1"}
+    return {**_container(name, settings, resources), "env": _variables({**common, **placement.environment})}
+
+
+def _variables(environment: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "value": value} for name, value in environment.items()]
 
 
 def _container(name: str, settings: Settings, resources: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,9 +182,10 @@ def _container(name: str, settings: Settings, resources: Mapping[str, Any]) -> d
     }
 
 
-def _resources(pod: PodResources) -> dict[str, dict[str, str]]:
+def _resources(pod: PodResources, devices: Mapping[str, str] | None = None) -> dict[str, dict[str, str]]:
     """Memory is guaranteed and bounded; CPU is guaranteed only, so that a start-up may use what idles."""
-    return {"requests": {"cpu": pod.cpu, "memory": pod.memory}, "limits": {"memory": pod.memory}}
+    more = devices or {}
+    return {"requests": {"cpu": pod.cpu, "memory": pod.memory, **more}, "limits": {"memory": pod.memory, **more}}
 
 
 def _object_store(shared_memory: str) -> dict[str, str]:

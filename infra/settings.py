@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
 
+from infra.eks_settings import EksConfiguration
 from infra.environment_file import read_environment
 from infra.quantities import amount
 from infra.settings_errors import DISCRIMINATORS, nearest, problems_of, shown, underscored
 from infra.settings_models import ClaimStore, Configuration, JobSettings, Settings, TargetSettings, WorkersSettings
+from infra.versions import KUBERAY_OPERATOR
 from workload.errors import Problem, UserError
-from workload.run_config import TrainingConfig
+from workload.run_config import Section, TrainingConfig
 from workload.run_rules import cross_check
 
 PROJECT = "ray-train-eks"
@@ -27,7 +30,7 @@ PROJECT = "ray-train-eks"
 # workers, `training.runName`, model, tokenizer and text have no default: nobody else can know them.
 DEFAULTS: Mapping[str, Any] = {
     "target": {"namespace": "ray-train"},
-    "store": {},
+    "store": {},  # see VARIANT_DEFAULTS
     "image": {"pullPolicy": "IfNotPresent"},
     "workers": {"perPod": 1, "cpusPerWorker": 1, "gpusPerWorker": 0, "sharedMemory": "512Mi"},
     "job": {
@@ -58,10 +61,50 @@ DEFAULTS: Mapping[str, Any] = {
     },
 }
 
-_OPTIONAL = ("job",)  # its defaults are complete
-_NO_EKS = Problem(
-    "target.kind", "eks", "not available in this version, which builds no cluster", "use existing, with a kubeconfig"
-)
+# What applies to one variant of a section and to no other.
+VARIANT_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "s3": {"noncurrentDays": 30, "purgeOnDestroy": False},
+    "fsx": {"noncurrentDays": 30, "purgeOnDestroy": False, "deployment": "SCRATCH_2", "capacityGib": 1200},
+    "efs": {"purgeOnDestroy": False},
+}
+
+# What `target.kind: eks` adds. Region, owner, zones, instance type and AMI releases have no default.
+EKS_DEFAULTS: Mapping[str, Any] = {
+    "aws": {"maxHourlyCost": 15.0, "isProduction": False},
+    "network": {
+        "cidr": "10.42.0.0/16",
+        "nat": "one",
+        "interfaceEndpoints": [],
+        "flowLogs": False,
+        "flowLogRetentionDays": 30,
+    },
+    "cluster": {
+        "kubernetesVersion": "1.35",
+        "serviceCidr": "172.20.0.0/16",
+        "publicAccessCidrs": [],
+        "openToTheInternet": False,
+        "logTypes": ["api", "audit", "authenticator"],
+        "logRetentionDays": 30,
+        "admins": [],
+        "deletionProtection": False,
+        "systemNodes": {"instanceType": "m7i.xlarge", "count": 2, "rootVolumeGib": 100},
+    },
+    "gpuNodes": {
+        "count": 2,
+        "capacity": {"kind": "on-demand"},
+        "efa": True,
+        "placementGroup": True,
+        "rootVolumeGib": 200,
+        "rootVolumeIops": 4000,
+        "rootVolumeThroughput": 1000,
+        "repair": True,
+    },
+    "rayOperator": {"kind": "managed", "version": KUBERAY_OPERATOR, "namespace": "ray-system"},
+    "registries": {},
+}
+
+_OPTIONAL = ("job", "rayOperator", "registries")  # their defaults are complete
+_CLOUD_STORES = ("s3", "fsx", "efs")
 
 # The least memory that is left to a worker's processes beside /dev/shm.
 _WORKER_FLOOR = "512Mi"
@@ -94,35 +137,56 @@ def from_file(path: Path, environment: str | None = None, changes: Callable[[dic
 
 def parse(raw: Mapping[str, Any], environment: str) -> Settings:
     """Checks `raw`, the config objects as typed, on top of the defaults. Raises: UserError with every problem."""
-    known = [field.alias or name for name, field in Configuration.model_fields.items()]
     target = raw.get("target")
-    if isinstance(target, Mapping) and target.get("kind") == "eks":
-        raise UserError(_NO_EKS)
-    problems = [Problem(key, shown(raw[key]), "unknown key", nearest(key, known)) for key in sorted(set(raw) - set(known))]
+    on_eks = isinstance(target, Mapping) and target.get("kind") == "eks"
+    models = (Configuration, EksConfiguration) if on_eks else (Configuration,)
+    fields = {name: model for model in models for name in _keys(model)}
+    problems = [_unknown(key, raw[key], fields) for key in sorted(set(raw) - set(fields))]
     sections: dict[str, Any] = {}
-    for name, field in Configuration.model_fields.items():
-        if name not in raw and name not in _OPTIONAL:
-            problems.append(
-                Problem(name, "", "is required and has no default", f"add {PROJECT}:{name} to Pulumi.{environment}.yaml")
-            )
+    for key, model in fields.items():
+        if key not in raw and key not in _OPTIONAL:
+            fix = f"add {PROJECT}:{key} to Pulumi.{environment}.yaml"
+            problems.append(Problem(key, "", "is required and has no default", fix))
             continue
-        merged = _merge(DEFAULTS[name], raw.get(name, {}))
-        if name == "store" and isinstance(merged, Mapping) and merged.get("kind") in ("s3", "fsx", "efs"):
-            problems.append(Problem("store.kind", merged["kind"], "not available in this version", "use hostPath or claim"))
-            continue
-        problems += underscored(field.annotation, merged, name)
-        try:
-            sections[name] = _adapter(name).validate_json(json.dumps(merged))
-        except ValidationError as error:
-            problems += problems_of(error, field.annotation, merged, name)
+        section, found = _section(key, model, raw.get(key, {}))
+        problems += found
+        if section is not None:
+            sections[key] = section
     problems += _check(sections)
     if problems:
         raise UserError(*problems)
-    return Settings(environment=environment, **sections)
+    eks = EksConfiguration(**{key: sections.pop(key) for key in _keys(EksConfiguration)}) if on_eks else None
+    return Settings(environment=environment, eks=eks, **sections)
 
 
-def _adapter(name: str) -> TypeAdapter[Any]:
-    field = Configuration.model_fields[name]
+def _keys(model: type[Section]) -> dict[str, FieldInfo]:
+    """Fields under the keys that a user types."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
+
+
+def _unknown(key: str, value: Any, known: Mapping[str, Any]) -> Problem:
+    if key in _keys(EksConfiguration):
+        return Problem(key, shown(value), "belongs to target.kind = eks", "remove it, or change target.kind")
+    return Problem(key, shown(value), "unknown key", nearest(key, known))
+
+
+def _section(key: str, model: type[Section], typed: Any) -> tuple[Any, list[Problem]]:
+    """One config object, checked, or None and what is wrong with it."""
+    field = _keys(model)[key]
+    merged = _merge(_defaults(key, typed), typed)
+    problems = underscored(field.annotation, merged, key)
+    try:
+        return _adapter(field).validate_json(json.dumps(merged)), problems
+    except ValidationError as error:
+        return None, problems + problems_of(error, field.annotation, merged, key)
+
+
+def _defaults(key: str, typed: Any) -> Mapping[str, Any]:
+    variant = VARIANT_DEFAULTS.get(typed.get("kind", ""), {}) if key == "store" and isinstance(typed, Mapping) else {}
+    return {**DEFAULTS.get(key, {}), **EKS_DEFAULTS.get(key, {}), **variant}
+
+
+def _adapter(field: FieldInfo) -> TypeAdapter[Any]:
     annotation: Any = field.annotation
     return TypeAdapter(Annotated[annotation, Field(discriminator=field.discriminator)] if field.discriminator else annotation)
 
@@ -159,6 +223,8 @@ def _check(sections: Mapping[str, Any]) -> list[Problem]:
         problems += _check_target(sections["target"])
     if isinstance(sections.get("store"), ClaimStore):
         problems += _check_claim(sections["store"])
+    if "store" in sections and "target" in sections:
+        problems += _check_store_fits(sections["store"].kind, sections["target"].kind)
     if "job" in sections:
         problems += _check_job(sections["job"])
     training, workers = sections.get("training"), sections.get("workers")
@@ -175,9 +241,20 @@ def _check_workers(workers: WorkersSettings) -> list[Problem]:
 
 
 def _check_target(target: TargetSettings) -> list[Problem]:
+    if target.kind == "eks":
+        typed = {"kubeconfig": target.kubeconfig, "context": target.context}
+        reason = "means nothing to a cluster that is made here"
+        return [Problem(f"target.{key}", value, reason, "remove it") for key, value in typed.items() if value]
     if target.namespace != "default" and not target.namespace.startswith("kube-"):
         return []
     return [Problem("target.namespace", target.namespace, "is Kubernetes' own, and would go with the stack", "name another")]
+
+
+def _check_store_fits(store: str, target: str) -> list[Problem]:
+    if (store in _CLOUD_STORES) == (target == "eks"):
+        return []
+    fix = "use s3, fsx or efs" if target == "eks" else "use hostPath or claim"
+    return [Problem("store.kind", store, f"doesn't go with target.kind = {target}", fix)]
 
 
 def _check_claim(store: ClaimStore) -> list[Problem]:

@@ -10,15 +10,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from infra.eks_settings import EfsStore, EksConfiguration, FsxStore, S3Store
+from infra.image import CustomImage
 from infra.quantities import Cpu, Memory
 from workload.run_config import (
     AbsolutePath,
+    AnyStoreConfig,
     NotNegative,
     Positive,
     Provenance,
     RunConfig,
     Section,
-    StoreConfig,
     TrainingConfig,
     WorkersConfig,
 )
@@ -27,7 +29,7 @@ DnsLabel = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-
 
 
 class TargetSettings(Section):
-    """The cluster: `existing` is any Kubernetes that a kubeconfig reaches.
+    """The cluster: `existing` is any Kubernetes that a kubeconfig reaches; `eks` is made here, and reads no kubeconfig.
 
     Without `kubeconfig` the file is the one that kubectl would read; without `context` it is the file's current one.
     """
@@ -61,6 +63,7 @@ class ImageSettings(Section):
     reference: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][-a-zA-Z0-9._/:@]*[a-zA-Z0-9]$", max_length=255)]
     ray_version: Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\d+$")]
     pull_policy: Literal["Always", "IfNotPresent", "Never"]
+    custom: CustomImage | None = None  # required on EKS for another image than AWS's
 
 
 class WorkersSettings(WorkersConfig):
@@ -92,7 +95,7 @@ class Configuration(Section):
     """The config objects of an environment, under their names."""
 
     target: TargetSettings
-    store: Annotated[HostPathStore | ClaimStore, Field(discriminator="kind")]
+    store: Annotated[HostPathStore | ClaimStore | S3Store | FsxStore | EfsStore, Field(discriminator="kind")]
     image: ImageSettings
     workers: WorkersSettings
     job: JobSettings
@@ -100,17 +103,18 @@ class Configuration(Section):
 
 
 class Settings(Configuration):
-    """One environment, whole and checked."""
+    """One environment, whole and checked. `eks` is there exactly with `target.kind: eks`."""
 
     environment: str
+    eks: EksConfiguration | None = None
 
-    def run_config(self, store_path: str, provenance: Provenance) -> RunConfig:
-        """What the workload reads; `store_path` is where the store is mounted."""
+    def run_config(self, store: AnyStoreConfig, provenance: Provenance) -> RunConfig:
+        """What the workload reads; `store` is where it finds the store."""
         return RunConfig(
             schema_version=1,
             environment=self.environment,
             provenance=provenance,
             workers=WorkersConfig(**{name: getattr(self.workers, name) for name in WorkersConfig.model_fields}),
-            store=StoreConfig(path=store_path),
+            store=store,
             training=self.training,
         )

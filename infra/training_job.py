@@ -9,24 +9,23 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 from pulumi import ComponentResource, Input, Output, ResourceOptions
+from pydantic import TypeAdapter
 
 from infra.code_package import CodePackage
 from infra.identity import Identity
 from infra.job_gate import JobGate
-from infra.ray_job_manifest import CODE_FILE, CONFIG_FILE, STORE_MOUNT, JobParts, labels, ray_job
-from infra.settings_models import Settings
+from infra.ray_job_manifest import CODE_FILE, CONFIG_FILE, JobParts, labels, ray_job
+from infra.site import Site
+from workload.run_config import AnyStoreConfig
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingJobArgs:
-    """`settings`, `identity` and `code` decide what is made; the rest are wires from other components."""
+    """`identity` and `code` decide what is made; `site` says where, and wires it to other components."""
 
-    settings: Settings
     identity: Identity
     code: CodePackage
-    context: Input[str]
-    namespace: Input[str]
-    store_volume: dict[str, Any]
+    site: Site
 
 
 class TrainingJob(ComponentResource):
@@ -36,7 +35,10 @@ class TrainingJob(ComponentResource):
 
     def __init__(self, name: str, args: TrainingJobArgs, opts: ResourceOptions | None = None) -> None:
         super().__init__("ray-train-eks:index:TrainingJob", name, None, opts)
-        self._args = args
+        self._args, self._site = args, args.site
+        self._settings = args.site.settings
+        # With the cluster all of it is gone, and nothing can be asked any more: destroy works with a dead one too.
+        self._child = ResourceOptions(parent=self, depends_on=list(args.site.ready), deleted_with=args.site.cluster)
         code = self._create_code(f"{name}-code")
         run_config = self._create_run_config(f"{name}-run-config")
         job = self._create_ray_job(f"{name}-ray-job", code, run_config)
@@ -52,53 +54,59 @@ class TrainingJob(ComponentResource):
             metadata=self._metadata(f"ray-train-code-{code.sha256[:16]}", "code"),
             binary_data={CODE_FILE: code.base64},
             immutable=True,
-            opts=ResourceOptions(parent=self),
+            opts=self._child,
         )
 
     def _create_run_config(self, name: str) -> kubernetes.core.v1.ConfigMap:
         identity = self._args.identity
-        run_config = self._args.settings.run_config(STORE_MOUNT, identity.provenance)
+        text = Output.from_input(self._site.store_location).apply(self._run_config)
         return kubernetes.core.v1.ConfigMap(
             name,
             metadata=self._metadata(f"{identity.job_name}-config", "run-config"),
-            data={CONFIG_FILE: run_config.to_json(indent=2)},
+            data={CONFIG_FILE: text},
             immutable=True,
-            opts=ResourceOptions(parent=self, delete_before_replace=True),
+            opts=ResourceOptions.merge(self._child, ResourceOptions(delete_before_replace=True)),
         )
+
+    def _run_config(self, location: Mapping[str, Any]) -> str:
+        store = TypeAdapter(AnyStoreConfig).validate_python(dict(location))
+        return self._settings.run_config(store, self._args.identity.provenance).to_json(indent=2)
 
     def _create_ray_job(
         self, name: str, code: kubernetes.core.v1.ConfigMap, run_config: kubernetes.core.v1.ConfigMap
     ) -> kubernetes.apiextensions.CustomResource:
         """Never changed in place, which the operator ignores or contests, and never beside the old one."""
         parts = JobParts(
-            code_config_map=code.metadata.name, run_config_map=run_config.metadata.name, store_volume=self._args.store_volume
+            code_config_map=code.metadata.name,
+            run_config_map=run_config.metadata.name,
+            store_volume=self._site.store_volume,
+            placement=self._site.placement,
         )
-        manifest = ray_job(self._args.settings, self._args.identity, parts)
+        manifest = ray_job(self._settings, self._args.identity, parts)
         return kubernetes.apiextensions.CustomResource(
             name,
             api_version=manifest["apiVersion"],
             kind=manifest["kind"],
-            metadata={**manifest["metadata"], "namespace": self._args.namespace},
+            metadata={**manifest["metadata"], "namespace": self._site.namespace},
             spec=manifest["spec"],
-            opts=ResourceOptions(parent=self, replace_on_changes=["spec"], delete_before_replace=True),
+            opts=ResourceOptions.merge(self._child, ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True)),
         )
 
     def _create_gate(self, name: str, job: kubernetes.apiextensions.CustomResource) -> JobGate:
-        settings = self._args.settings
         metadata: Output[Mapping[str, Any]] = getattr(job, "metadata")  # noqa: B009 - set by the SDK, but not declared
         props: dict[str, Input[Any]] = {
-            "kubeconfig": settings.target.kubeconfig or "",
-            "context": self._args.context,
-            "namespace": self._args.namespace,
+            "kubeconfig": self._site.kubeconfig,
+            "context": self._site.context,
+            "namespace": self._site.namespace,
             "jobName": self._args.identity.job_name,
             "uid": metadata.apply(lambda known: known.get("uid", "")),  # a preview doesn't know it
-            "waitSeconds": settings.job.wait_for_running_seconds,
+            "waitSeconds": self._settings.job.wait_for_running_seconds,
         }
-        return JobGate(name, props, ResourceOptions(parent=self))
+        return JobGate(name, props, self._child)
 
     def _metadata(self, name: str, component: str) -> kubernetes.meta.v1.ObjectMetaArgs:
         return kubernetes.meta.v1.ObjectMetaArgs(
-            name=name, namespace=self._args.namespace, labels=labels(self._args.identity, component)
+            name=name, namespace=self._site.namespace, labels=labels(self._args.identity, component)
         )
 
 

@@ -91,8 +91,11 @@ def _load(place: Place, state: State, candidate: Candidate) -> None:
     wanted = count_tensors(state)
     if wanted != candidate.marker.tensors:
         raise NotIntactError(f"it holds {candidate.marker.tensors} tensors, this run has {wanted}", was_complete=True)
-    path = place.store.local_path(f"{place.folder}/{candidate.found.folder}")
-    _together(place, lambda: load(state, path))
+    path = f"{place.folder}/{candidate.found.folder}"
+    try:
+        _together(place, lambda: load(state, place.store.fetched(path)))
+    finally:  # every rank has loaded by now
+        place.store.release(path)
     if not same_sums(digest(state), candidate.marker.digest, exact=candidate.marker.layout == place.layout):
         raise NotIntactError("its state has other sums after loading than when it was saved", was_complete=True)
 

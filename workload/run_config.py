@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag, model_validator
 from pydantic.alias_generators import to_camel
 
 # A RayJob's name has at most 47 characters (KubeRay: validation.go, MaxRayJobNameLength); "-" and 8 of the hash leave 38.
@@ -223,6 +223,24 @@ class StoreConfig(Section):
     path: AbsolutePath
 
 
+class S3StoreConfig(Section):
+    """The same in a bucket, under `prefix`; `endpoint` names another service that speaks S3's protocol. No credentials."""
+
+    kind: Literal["s3"]
+    bucket: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]$")]
+    prefix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*$")]
+    region: Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]+$")]
+    endpoint: Annotated[str, StringConstraints(pattern=r"^https?://[^/\s]+$")] | None
+
+
+AnyStoreConfig = StoreConfig | S3StoreConfig
+
+
+def _store_kind(value: object) -> str:
+    """A mounted folder has no kind: run configs are older than the choice."""
+    return value.get("kind", "path") if isinstance(value, dict) else getattr(value, "kind", "path")
+
+
 class Provenance(Section):
     """What the run's identity was made of. `codeSha256` is the hash of the zip that must be running."""
 
@@ -238,7 +256,7 @@ class RunConfig(Section):
     environment: str
     provenance: Provenance
     workers: WorkersConfig
-    store: StoreConfig
+    store: Annotated[Annotated[StoreConfig, Tag("path")] | Annotated[S3StoreConfig, Tag("s3")], Discriminator(_store_kind)]
     training: TrainingConfig
 
     @classmethod

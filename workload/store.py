@@ -1,27 +1,21 @@
 """The store: where checkpoints, evidence and records live. One class hides the kind of storage from the rest.
 
-Every write is whole or absent: written beside its place, flushed to disk, then moved there. Paths are relative to the
-store's root, with "/" between parts, whatever the kind.
+Every write is whole or absent. Paths are relative to the store's root, with "/" between parts, whatever the kind.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
-import time
 import uuid
-from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyarrow import fs
+from pyarrow import NativeFile, fs
 
-from workload.errors import bad_input
-from workload.run_config import StoreConfig
-
-BLOCK_BYTES = 8 * 2**20
-RETRIES = 3
-RETRY_SECONDS = 0.5
+from workload.errors import UserError
+from workload.run_config import AnyStoreConfig, S3StoreConfig
+from workload.store_files import BLOCK_BYTES, BucketFiles, MountedFiles, retry
 
 
 @dataclass(frozen=True)
@@ -33,20 +27,16 @@ class Stored:
 
 
 class Store:
-    """Files under one root on a file system that all workers and the driver share.
+    """Files under one root that all workers and the driver share; `root` is how people name it.
 
-    Raises `OSError` when an operation still fails after `RETRIES` tries: one flaky answer of a network disk must not end
+    Raises `OSError` when an operation still fails after several tries: one flaky answer of a network disk must not end
     a run that has cost hours.
     """
 
-    def __init__(self, config: StoreConfig) -> None:
-        self.root = config.path.rstrip("/")
-        self._root_files = fs.LocalFileSystem()
-        self._files = fs.SubTreeFileSystem(self.root, self._root_files)
-
-    def local_path(self, path: str) -> Path:
-        """Where a file of the store lies on this machine's file system (every kind so far is mounted)."""
-        return Path(self.root) / path
+    def __init__(self, config: AnyStoreConfig) -> None:
+        self._kind = BucketFiles(config) if isinstance(config, S3StoreConfig) else MountedFiles(config)
+        self._files = self._kind.system
+        self.root = self._kind.root
 
     def check_writable(self) -> None:
         """Raises `UserError` unless a file can be written, read back and deleted."""
@@ -57,21 +47,13 @@ class Store:
                 raise OSError("what was written could not be read back")
             self.delete_file(probe)
         except OSError as error:
-            raise bad_input(
-                "store.path",
-                self.root,
-                f"cannot be written ({error.strerror or error})",
-                "name a folder that this user may write, on a file system shared by head and workers",
-            ) from error
+            raise UserError(self._kind.not_writable(str(error.strerror or error))) from error
 
     def write(self, path: str, data: bytes) -> None:
-        def put() -> None:
-            temporary = self._temporary(path)
-            with self._files.open_output_stream(temporary) as stream:
-                stream.write(data)
-            self._publish(temporary, path)
+        def fill(stream: NativeFile) -> None:
+            stream.write(data)
 
-        _retry(put)
+        retry(lambda: self._kind.put(path, fill))
 
     def upload(self, source: Path, path: str) -> str:
         """Copies a local file to `path`, then reads the copy back; returns its SHA-256, hex.
@@ -80,25 +62,45 @@ class Store:
         """
 
         def put() -> str:
-            temporary = self._temporary(path)
             digest = hashlib.sha256()
-            with source.open("rb") as reader, self._files.open_output_stream(temporary) as stream:
-                while block := reader.read(BLOCK_BYTES):
-                    digest.update(block)
-                    stream.write(block)
-            self._publish(temporary, path)
+
+            def fill(stream: NativeFile) -> None:
+                with source.open("rb") as reader:
+                    while block := reader.read(BLOCK_BYTES):
+                        digest.update(block)
+                        stream.write(block)
+
+            self._kind.put(path, fill)
             if self.sha256(path) != digest.hexdigest():
                 raise OSError(f"{self.root}/{path} differs from what was written ({source.stat().st_size} bytes)")
             return digest.hexdigest()
 
-        return _retry(put)
+        return retry(put)
+
+    def fetched(self, path: str) -> Path:
+        """Where a file or folder can be read under a path of this machine: in place, or copied here once.
+
+        Nobody changes what is there. A copy follows the store: what has changed since is copied anew.
+        """
+        return self._kind.fetched(path)
+
+    def release(self, path: str) -> None:
+        """Gives back the disk that `fetched` took for `path`. Nobody on this machine may be reading it."""
+        self._kind.release(path)
+
+    def work_folder(self, folder: str, last: str) -> AbstractContextManager[Path]:
+        """A local folder to fill or mend `folder` in: in place, or a copy whose changes are uploaded at the end, `last` last.
+
+        What is there counts as something only if file `last` is. Nothing is uploaded when the block raises.
+        """
+        return self._kind.work_folder(folder, self.upload, last)
 
     def read(self, path: str) -> bytes:
         def get() -> bytes:
             with self._files.open_input_stream(path) as stream:
                 return stream.read()
 
-        return _retry(get)
+        return retry(get)
 
     def sha256(self, path: str) -> str:
         digest = hashlib.sha256()
@@ -108,7 +110,7 @@ class Store:
         return digest.hexdigest()
 
     def exists(self, path: str) -> bool:
-        return _retry(lambda: self._files.get_file_info(path).type == fs.FileType.File)
+        return retry(lambda: self._files.get_file_info(path).type == fs.FileType.File)
 
     def files(self, folder: str) -> list[Stored]:
         """The files right inside `folder`, sorted; empty when it does not exist. Unfinished writes are left out."""
@@ -119,42 +121,12 @@ class Store:
         return [i.base_name for i in self._infos(folder) if i.type == fs.FileType.Directory]
 
     def delete_file(self, path: str) -> None:
-        _retry(lambda: self._files.delete_file(path))
+        retry(lambda: self._files.delete_file(path))
 
     def delete_folder(self, folder: str) -> None:
-        _retry(lambda: self._files.delete_dir(folder))
+        retry(lambda: self._files.delete_dir(folder))
 
     def _infos(self, folder: str) -> list[fs.FileInfo]:
         selector = fs.FileSelector(folder, allow_not_found=True)
-        infos = _retry(lambda: self._files.get_file_info(selector))
+        infos = retry(lambda: self._files.get_file_info(selector))
         return sorted((i for i in infos if ".writing-" not in i.base_name), key=lambda i: i.path)
-
-    def _temporary(self, path: str) -> str:
-        folder = self.local_path(path).parent.relative_to(self.root).as_posix()
-        self._root_files.create_dir(f"{self.root}/{folder}", recursive=True)
-        return f"{path}.writing-{uuid.uuid4().hex}"
-
-    def _publish(self, temporary: str, path: str) -> None:
-        _flush(self.local_path(temporary))
-        self._files.move(temporary, path)
-        _flush(self.local_path(path).parent)
-
-
-def _flush(path: Path) -> None:
-    """Waits until a file or a folder's entries are on disk: a rename alone survives a process, not a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _retry[T](action: Callable[[], T]) -> T:
-    for _ in range(RETRIES - 1):
-        try:
-            return action()
-        except (FileNotFoundError, PermissionError, NotADirectoryError):
-            raise
-        except OSError:
-            time.sleep(RETRY_SECONDS)
-    return action()

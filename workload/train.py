@@ -14,7 +14,7 @@ from workload.record import Record
 from workload.record_builder import build_record
 from workload.report import claims_table, render
 from workload.run_config import HuggingFaceFolder, RunConfig, fingerprint
-from workload.sequences import TrainOrder, decode_matches
+from workload.sequences import MANIFEST, TrainOrder, decode_matches
 from workload.store import Store
 
 # Training sequences that are turned back into text and looked up in the source.
@@ -39,8 +39,8 @@ def train(config: RunConfig) -> int:
         raise outcome.refused
     record = _write_record(store, place, config, time.monotonic() - started)
     print(f"\n{claims_table(record)}\n", flush=True)
-    say(f"record: {store.local_path(place.folder)}/record.json")
-    say(f"report: {store.local_path(place.folder)}/report.html")
+    say(f"record: {store.root}/{place.folder}/record.json")
+    say(f"report: {store.root}/{place.folder}/report.html")
     if outcome.failure:
         say(f"FAILED: {outcome.failure}")
         return EXIT_FAILED
@@ -62,10 +62,11 @@ def _prepare_data(store: Store, place: lineage.RunPlace, config: RunConfig, line
     training = config.training
     key = fingerprint(str(training.seed), training.data.to_json(), training.tokenizer.to_json())
     folder = f"data/{key[:16]}"
-    manifest = prepare(config, store.local_path(folder), lines.say)
-    order = TrainOrder(manifest.train.sequences, training.seed)
-    first = [order.sequence_at(i) for i in range(min(PROOF_SEQUENCES, manifest.train.sequences))]
-    proof = decode_matches(store.local_path(folder), config, first)
+    with store.work_folder(folder, last=MANIFEST) as work:
+        manifest = prepare(config, work, lines.say)
+        order = TrainOrder(manifest.train.sequences, training.seed)
+        first = [order.sequence_at(i) for i in range(min(PROOF_SEQUENCES, manifest.train.sequences))]
+        proof = decode_matches(work, config, first)
     store.write(f"{place.folder}/data/manifest.json", manifest.to_json(indent=1).encode())
     store.write(f"{place.folder}/data/decoded.json", proof.to_json(indent=1).encode())
     return folder

@@ -54,8 +54,8 @@ def run_rank(rank: Rank) -> None:
     steps = training.schedule.steps
     with Journal(rank.store, rank.folder, attempt, steps, active=rank.rank == 0) as journal:
         journal.status("starting", 0)
-        train_set = Sequences(rank.store.local_path(rank.data_folder), "train")
-        held_out = Sequences(rank.store.local_path(rank.data_folder), "heldout")
+        data = rank.store.fetched(rank.data_folder)
+        train_set, held_out = Sequences(data, "train"), Sequences(data, "heldout")
         sharded, adam, state = _build(rank, train_set.manifest)
         place = _place(rank, attempt, train_set.manifest)
         journal.status("restoring", 0)

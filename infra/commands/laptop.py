@@ -20,6 +20,7 @@ from infra.environment_file import parse_value
 from infra.identity import identify
 from infra.ray_job_manifest import CODE_FILE, CONFIG_FILE
 from workload.errors import bad_input
+from workload.run_config import StoreConfig
 
 WORKLOAD = Path(__file__).resolve().parents[2] / "workload"
 _INTERRUPT_SECONDS = 20  # what the training has to end after Ctrl-C
@@ -36,7 +37,9 @@ def run(config_file: Path, stack: str, output: Path, changes: tuple[str, ...], f
     for folder in (store, work):
         folder.mkdir(parents=True, exist_ok=True)
     (output / CODE_FILE).write_bytes(code.content)
-    (output / CONFIG_FILE).write_text(settings.run_config(str(store), identity.provenance).to_json(indent=2), encoding="utf-8")
+    (output / CONFIG_FILE).write_text(
+        settings.run_config(StoreConfig(path=str(store)), identity.provenance).to_json(indent=2), encoding="utf-8"
+    )
     return _train(output, work)
 
 

@@ -53,7 +53,7 @@ class Recording:
         while todo:
             request = self.requests[todo.pop()]
             direct = {*request.dependencies, request.parent, request.provider.rsplit("::", 1)[0]} & set(self.requests)
-            direct |= {urn for item in request.propertyDependencies.values() for urn in item.urns}
+            direct |= {urn for item in request.propertyDependencies.values() for urn in item.urns} & set(self.requests)
             todo += direct - found
             found |= direct
         return {self.requests[urn].name for urn in found}
@@ -96,6 +96,14 @@ class _Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         self._recording.outputs[request.urn] = _plain(request.outputs)
         return empty_pb2.Empty()
 
+    def Invoke(self, request, context):
+        """A resource inside another's outputs: its state is what `computed` says of it."""
+        assert request.tok == "pulumi:pulumi:getResource", request.tok
+        urn = request.args["urn"]
+        kind, name = urn.split("::")[2].rsplit("$", 1)[-1], urn.rsplit("::", 1)[-1]
+        found = {"urn": urn, "id": f"{name}-id", "state": self._computed(kind, name, {})}
+        return resource_pb2.ResourceInvokeResponse(**{"return": json_format.ParseDict(found, struct_pb2.Struct())})
+
     def RegisterResource(self, request, context):
         parent = request.parent.split("::")[2] + "$" if request.parent and "pulumi:pulumi:Stack" not in request.parent else ""
         urn = f"urn:pulumi:{self._stack}::{self._project}::{parent}{request.type}::{request.name}"
@@ -105,8 +113,8 @@ class _Monitor(resource_pb2_grpc.ResourceMonitorServicer):
                 context.abort(grpc.StatusCode.ALREADY_EXISTS, f"Duplicate resource URN {urn}")
             self._recording.requests[urn], self._recording.inputs[urn] = request, inputs
         state, identifier = dict(inputs), ""
-        if request.custom and not self._preview:
-            identifier = f"{request.name}-id"
+        if (request.custom or request.remote) and not self._preview:
+            identifier = f"{request.name}-id" if request.custom else ""
             state = _merge(state, self._computed(request.type, request.name, inputs))
         answer = json_format.ParseDict(state, struct_pb2.Struct())
         return resource_pb2.RegisterResourceResponse(urn=urn, id=identifier, object=answer)

@@ -11,15 +11,22 @@ import pytest
 
 from infra.commands import fetch
 from infra.identity import identify
+from infra.job_placement import placement
 from infra.ray_job_manifest import JobParts, ray_job
 from infra.reader_pod import reader_pod
 from tests.infra.environments import local
 from tests.infra.fake_cluster import PODS, RAY_JOBS, FakeCluster
 from workload.errors import UserError
 from workload.record import Claim, ClaimName, Record, Timing, Verdict
+from workload.run_config import StoreConfig
 
-PARTS = JobParts(code_config_map="code", run_config_map="config", store_volume={"hostPath": {"path": "/s"}})
 SETTINGS = local()
+PARTS = JobParts(
+    code_config_map="code",
+    run_config_map="config",
+    store_volume={"hostPath": {"path": "/s"}},
+    placement=placement(SETTINGS),
+)
 IDENTITY = identify(SETTINGS, "c" * 64)
 JOB = ray_job(SETTINGS, IDENTITY, PARTS)
 DONE = {"jobStatus": "SUCCEEDED", "jobDeploymentStatus": "Complete"}
@@ -33,7 +40,8 @@ def record(verdict: Verdict = Verdict.PROVEN) -> Record:
     ).model_copy(
         update={
             "schema_version": 1, "run_name": "local", "identity": IDENTITY.sha256, "lineage": 1, "created_at": "now",
-            "config": SETTINGS.run_config("/mnt/store", IDENTITY.provenance), "versions": {}, "hosts": (), "attempts": (),
+            "config": SETTINGS.run_config(StoreConfig(path="/mnt/store"), IDENTITY.provenance),
+            "versions": {}, "hosts": (), "attempts": (),
             "timing": Timing(**{**empty, "wall_seconds": 1.0}), "series": (), "claims": (claim,), "content_sha256": "",
         }
     )  # fmt: skip

@@ -191,14 +191,6 @@ def test_a_cluster_without_ray_jobs_creates_nothing(monkeypatch: pytest.MonkeyPa
     assert "serves no RayJob" in recording.error + " ".join(recording.logs)
 
 
-def test_the_eks_environment_is_refused_not_half_built() -> None:
-    recording = record(PROGRAM, config_of("dev"), "dev")
-    said = recording.error + " ".join(recording.logs)
-
-    assert "target.kind = eks: not available in this version" in said
-    assert len(recording.requests) <= 1
-
-
 def test_secret_settings_are_refused() -> None:
     recording = run(config_of(), secret_keys=(f"{PROJECT}:training",))
 

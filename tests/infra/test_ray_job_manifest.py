@@ -11,24 +11,32 @@ from typing import Any
 import pytest
 
 from infra.identity import identify
+from infra.job_placement import placement
 from infra.ray_job_manifest import JobParts, ray_job
+from infra.settings_models import Settings
 from infra.versions import KUBERAY_OPERATOR
 from tests.infra.crd import findings, ray_job_schema
 from tests.infra.environments import ROOT, local
 
 GOLDEN = ROOT / "tests" / "golden" / "rayjob-local.json"
-PARTS = JobParts(
-    code_config_map="ray-train-code-0",
-    run_config_map="run-config-0",
-    store_volume={"hostPath": {"path": "/s", "type": "Directory"}},
-)
+
+
+def parts(made: Settings) -> JobParts:
+    return JobParts(
+        code_config_map="ray-train-code-0",
+        run_config_map="run-config-0",
+        store_volume={"hostPath": {"path": "/s", "type": "Directory"}},
+        placement=placement(made),
+    )
+
+
 # Pointers in the operator's Go types: they keep a value that others would lose.
 KEEP_THEIR_ZERO = {"backoffLimit", "automountServiceAccountToken", "allowPrivilegeEscalation"}
 
 
 def manifest(*changes: str) -> dict[str, Any]:
     made = local(*changes)
-    return ray_job(made, identify(made, "c" * 64), PARTS)
+    return ray_job(made, identify(made, "c" * 64), parts(made))
 
 
 def ray_groups(job: dict[str, Any]) -> list[dict[str, Any]]:

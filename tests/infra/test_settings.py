@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from infra import settings
+from infra.environment_file import read_environment
 from tests.infra.environments import LOCAL, ROOT, local, raw
 from workload.errors import UserError
 from workload.run_config import HuggingFaceFolder, TextFiles
@@ -80,7 +81,6 @@ def test_everything_wrong_is_said_in_one_error() -> None:
         ("training.faults[0].at=never", "training.faults[0].at", "never", "should be 'step'"),
         ("training.schedule.globalBatchSequences=17", "training.schedule.globalBatchSequences", "17", "not a multiple"),
         ("workers.perPod=3", "workers.count", "2", "not a multiple of workers.perPod"),
-        ("store.kind=s3", "store.kind", "s3", "not available in this version"),
         ("store.kind=floppy", "store.kind", "floppy", "is not known here"),
         ("store=hostPath", "store", '"hostPath"', "should be an object"),
         ("target.namespace=kube-system", "target.namespace", "kube-system", "Kubernetes' own"),
@@ -173,13 +173,6 @@ def test_a_claim_is_either_named_or_described() -> None:
     assert set(neither) == {"store.storageClass", "store.size", "store.accessModes"}
 
 
-def test_eks_is_refused_whatever_else_is_wrong() -> None:
-    found = problems("target.kind=eks", "bogus=1")
-
-    assert set(found) == {"target.kind"}
-    assert "not available in this version" in str(found["target.kind"])
-
-
 @pytest.mark.parametrize(("typed", "kept"), [("0.6", "600m"), ("1000m", "1"), ("2", "2"), ("1.5", "1500m"), ("600m", "600m")])
 def test_cpu_is_written_as_the_api_server_keeps_it(typed: str, kept: str) -> None:
     assert local(f"workers.cpu={typed}").workers.cpu == kept
@@ -242,10 +235,10 @@ def test_an_encrypted_setting_is_refused(tmp_path: Path) -> None:
 
 def test_the_run_config_round_trips() -> None:
     from infra.identity import identify
-    from workload.run_config import RunConfig
+    from workload.run_config import RunConfig, StoreConfig
 
     made = local()
-    config = made.run_config("/mnt/store", identify(made, "a" * 64).provenance)
+    config = made.run_config(StoreConfig(path="/mnt/store"), identify(made, "a" * 64).provenance)
 
     assert RunConfig.from_json(config.to_json()) == config
     assert config.workers.count == made.workers.count
@@ -263,6 +256,24 @@ def test_every_setting_with_a_default_is_a_setting() -> None:
     settings.parse({name: settings._merge(settings.DEFAULTS[name], objects[name]) for name in objects}, "local")
 
 
-def test_the_dev_environment_is_refused() -> None:
-    with pytest.raises(UserError, match=r"target\.kind = eks: not available in this version"):
-        settings.from_file(ROOT / "Pulumi.dev.yaml")
+def test_the_dev_environment_is_complete() -> None:
+    made = settings.from_file(ROOT / "Pulumi.dev.yaml")
+
+    assert made.eks is not None
+    assert made.eks.gpu_nodes.instance_type == "g6.12xlarge"
+
+
+@pytest.mark.parametrize(
+    ("environment", "change", "said"),
+    [
+        ("dev", ("store", {"kind": "hostPath", "path": "/s"}), "store.kind = hostPath: doesn't go with target.kind = eks"),
+        ("local", ("store", {"kind": "s3"}), "store.kind = s3: doesn't go with target.kind = existing"),
+        ("local", ("network", {}), "network = {}: belongs to target.kind = eks"),
+        ("dev", ("target", {"kind": "eks", "context": "here"}), "target.context = here: means nothing to a cluster"),
+    ],
+)
+def test_what_belongs_to_the_other_target_is_refused(environment: str, change: tuple[str, Any], said: str) -> None:
+    objects = {**read_environment(ROOT / f"Pulumi.{environment}.yaml", settings.PROJECT), change[0]: change[1]}
+
+    with pytest.raises(UserError, match=re.escape(said)):
+        settings.parse(objects, environment)

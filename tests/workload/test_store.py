@@ -2,15 +2,16 @@
 
 import pytest
 
-from workload import store as store_module
+from workload import store_files
 from workload.errors import UserError
 from workload.run_config import StoreConfig
 from workload.store import Store
+from workload.store_files import MountedFiles
 
 
 @pytest.fixture
 def store(tmp_path, monkeypatch) -> Store:
-    monkeypatch.setattr(store_module, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(store_files, "RETRY_SECONDS", 0.0)
     (tmp_path / "store").mkdir()
     return Store(StoreConfig(path=str(tmp_path / "store")))
 
@@ -28,7 +29,7 @@ def test_what_is_written_is_listed_read_and_deleted(store):
 
 def test_a_write_that_dies_half_way_leaves_the_old_file_and_is_never_listed(store, monkeypatch):
     store.write("a/b.json", b"old")
-    monkeypatch.setattr(Store, "_publish", lambda *_: (_ for _ in ()).throw(OSError("power cut")))
+    monkeypatch.setattr(MountedFiles, "_publish", lambda *_: (_ for _ in ()).throw(OSError("power cut")))
 
     with pytest.raises(OSError, match="power cut"):
         store.write("a/b.json", b"new")
@@ -38,14 +39,14 @@ def test_a_write_that_dies_half_way_leaves_the_old_file_and_is_never_listed(stor
 
 
 def test_one_flaky_answer_does_not_fail_a_write_but_three_do(store, monkeypatch):
-    publish, failures = Store._publish, iter([OSError("blip")])
+    publish, failures = MountedFiles._publish, iter([OSError("blip")])
 
     def flaky(self, temporary, path):
         if error := next(failures, None):
             raise error
         publish(self, temporary, path)
 
-    monkeypatch.setattr(Store, "_publish", flaky)
+    monkeypatch.setattr(MountedFiles, "_publish", flaky)
     store.write("a", b"1")
     assert store.read("a") == b"1"
     failures = iter([OSError("1"), OSError("2"), OSError("3")])
@@ -74,3 +75,13 @@ def test_a_store_folder_is_made_when_it_is_not_there(tmp_path):
     Store(StoreConfig(path=str(tmp_path / "new" / "folder"))).check_writable()
 
     assert (tmp_path / "new" / "folder").is_dir()
+
+
+def test_a_mounted_file_is_read_and_mended_in_place(store, tmp_path):
+    store.write("data/a", b"1")
+
+    assert store.fetched("data/a") == tmp_path / "store/data/a"
+    with store.work_folder("data", last="a") as folder:
+        assert folder == tmp_path / "store/data"
+    store.release("data")
+    assert store.read("data/a") == b"1"

@@ -1,0 +1,28 @@
+"""Target `existing`: a cluster that is there already, the run's namespace and its store."""
+
+from __future__ import annotations
+
+from pulumi import ResourceOptions
+
+from infra.checkpoint_store import CheckpointStore
+from infra.existing_cluster import ExistingCluster
+from infra.job_placement import placement
+from infra.settings_models import ClaimStore, Settings
+from infra.site import Site
+
+
+def existing_site(settings: Settings) -> Site:
+    has_own_claim = isinstance(settings.store, ClaimStore) and settings.store.claim_name is not None
+    cluster = ExistingCluster("cluster", settings.target, adopt_namespace=has_own_claim)
+    on_cluster = ResourceOptions(providers=[cluster.provider])
+    store = CheckpointStore("store", settings.store, cluster.namespace, on_cluster)
+    return Site(
+        settings=settings,
+        provider=cluster.provider,
+        kubeconfig=settings.target.kubeconfig or "",
+        context=cluster.context,
+        namespace=cluster.namespace,
+        placement=placement(settings),
+        store_location=store.location,
+        store_volume=store.volume,
+    )

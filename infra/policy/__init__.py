@@ -1,0 +1,1 @@
+"""The policy pack: `pulumi preview --policy-pack infra/policy`. Knows Pulumi's policies, and nothing of the program."""

@@ -1,0 +1,33 @@
+"""Where a job goes: what a cluster of either target offers to it. Wires only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pulumi_kubernetes as kubernetes
+from pulumi import Input, Resource
+
+from infra.job_placement import Placement
+from infra.settings_models import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """`kubeconfig`: a file's path, a kubeconfig's JSON, or empty for the one that kubectl would read.
+
+    `ready`: what must be there before the job's objects, and go after them. `cluster`: when it goes, they are gone too.
+    """
+
+    settings: Settings
+    provider: kubernetes.Provider
+    kubeconfig: Input[str]
+    context: Input[str]
+    namespace: Input[str]
+    placement: Placement
+    store_location: Input[Mapping[str, Any]]
+    store_volume: dict[str, Any] | None
+    ready: Sequence[Resource] = ()
+    cluster: Resource | None = None
+    outputs: Mapping[str, Input[Any]] = field(default_factory=dict)

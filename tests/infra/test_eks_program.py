@@ -1,0 +1,240 @@
+"""The real `__main__.py` for `dev`, whole, against a recording engine; the image is locked in a lock of the test's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from infra import image
+from infra.image import ImageLock, LockEntry
+from tests.infra.crd import findings, ray_job_schema
+from tests.infra.eks_component import computed as computed_by_eks
+from tests.infra.fake_engine import Recording, record
+from tests.infra.test_program import PROGRAM, RAY_JOB, config_of
+
+DIGEST = "sha256:" + "d" * 64
+LOCK = ImageLock(
+    schema_version=1,
+    history=(
+        LockEntry(
+            repository="public.ecr.aws/deep-learning-containers/ray", tag="train-ml-cuda-v1.1.0", digest=DIGEST,
+            locked_at="2026-12-01T00:00:00Z", registry="test", compressed_bytes=1,
+            versions={"ray": "2.58.0", "python": "3.13", "cuda": "13.0.2"}, version_sources={},
+        ),
+    ),
+)  # fmt: skip
+
+
+def computed(kind: str, name: str, inputs: dict[str, Any]) -> dict[str, Any]:
+    if kind == RAY_JOB:
+        return {"metadata": {"uid": "uid-1"}}
+    if kind.startswith("pulumi-python"):
+        return {"failure": ""}
+    found = dict(computed_by_eks(kind, name, inputs))
+    if kind == "aws:s3/bucket:Bucket":
+        found |= {"bucket": "the-bucket", "arn": "arn:aws:s3:::the-bucket", "region": "us-east-2"}
+    return found
+
+
+def run(*, preview: bool = False, **changes: Any) -> Recording:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("PULUMI_ERROR_OUTPUT_STRING", "true")
+        monkeypatch.setattr(image, "read_lock", lambda: LOCK)
+        return record(PROGRAM, config_of("dev", **changes), "dev", preview=preview, computed=computed)
+
+
+@pytest.fixture(scope="module")
+def dev() -> Recording:
+    recording = run()
+    assert not recording.error, recording.logs
+    return recording
+
+
+def types(recording: Recording) -> set[str]:
+    return {request.type for request in recording.requests.values()}
+
+
+def texts(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for child in value.values():
+            yield from texts(child)
+    elif isinstance(value, list):
+        for child in value:
+            yield from texts(child)
+    elif isinstance(value, str):
+        yield value
+
+
+def test_every_component_of_the_design_is_there(dev: Recording) -> None:
+    components = {kind for kind in types(dev) if kind.startswith("ray-train-eks:")}
+
+    assert components == {
+        f"ray-train-eks:index:{name}"
+        for name in (
+            "Network", "Cluster", "GpuNodes", "DevicePlugins", "RayOperator", "JobSpace", "CheckpointStore", "S3Store",
+            "PodAccess", "TrainingJob",
+        )
+    }  # fmt: skip
+
+
+def test_a_preview_shows_the_same_resources_as_an_update(dev: Recording) -> None:
+    preview = run(preview=True)
+
+    assert not preview.error, preview.logs
+    assert preview.names() == dev.names()
+
+
+def test_two_runs_ask_for_exactly_the_same(dev: Recording) -> None:
+    assert run().inputs == dev.inputs
+
+
+def test_every_resource_is_a_child_of_its_component(dev: Recording) -> None:
+    stack = {name.split()[1] for name in dev.names() if name.startswith("pulumi:pulumi:Stack")}
+    top = {r.name for r in dev.requests.values() if r.parent.rsplit("::", 1)[-1] in stack}
+
+    assert top == {
+        "aws", "network", "cluster", "gpu-nodes", "device-plugins", "ray-operator", "job-space", "store", "pod-access", "job",
+    }  # fmt: skip
+
+
+def test_no_resource_of_aws_uses_an_ambient_provider(dev: Recording) -> None:
+    urn = dev.urn("aws")
+    strays = [
+        r.name for r in dev.requests.values() if r.type.startswith("aws:") and r.custom and not r.provider.startswith(urn)
+    ]
+
+    assert strays == []
+
+
+def test_no_object_in_the_cluster_uses_an_ambient_kubeconfig(dev: Recording) -> None:
+    """C162: nothing but the cluster's own generated kubeconfig is read."""
+    urn = dev.urn("cluster-provider")
+    inside = [r for r in dev.requests.values() if r.type.startswith("kubernetes:")]
+
+    assert len(inside) > 10
+    assert [r.name for r in inside if not r.provider.startswith(urn)] == []
+
+
+def test_everything_has_the_environments_tags(dev: Recording) -> None:
+    tags = (
+        json.loads(dev.of("aws")["defaultTags"])
+        if isinstance(dev.of("aws")["defaultTags"], str)
+        else dev.of("aws")["defaultTags"]
+    )
+
+    assert tags["tags"] == {"project": "ray-train-eks", "environment": "dev", "owner": "platform"}
+
+
+def test_the_job_goes_before_everything_that_it_needs(dev: Recording) -> None:
+    """Decision 14: the reverse of this is the order of a destroy."""
+    before = dev.comes_after("job-gate")
+
+    assert {
+        "job-ray-job", "ray-operator-release", "device-plugins-nvidia", "device-plugins-efa", "gpu-nodes-group",
+        "cluster-system-nodes", "pod-access-association", "job-space-egress", "job-space-ingress", "cluster-control-plane",
+    } <= before | {"gpu-nodes-group"}  # fmt: skip
+    assert any(name.startswith("network-") for name in before)
+
+
+def test_nothing_in_the_cluster_is_deleted_when_the_cluster_goes(dev: Recording) -> None:
+    """C153: with a dead API server a destroy must end all the same."""
+    control_plane = dev.urn("cluster-control-plane")
+    kept = {"ray-operator-namespace"}
+    inside = [r for r in dev.requests.values() if r.type.startswith("kubernetes:") and not r.retainOnDelete]
+    without = {r.name for r in inside if r.deletedWith != control_plane}
+
+    assert without - kept == set()
+
+
+def test_the_image_is_named_by_its_digest_in_every_pod(dev: Recording) -> None:
+    images = {text for text in texts(dev.of("job-ray-job")) if "deep-learning-containers" in text}
+
+    assert images == {f"public.ecr.aws/deep-learning-containers/ray@{DIGEST}"}
+
+
+def test_the_job_is_one_that_the_operator_takes(dev: Recording) -> None:
+    job = dev.of("job-ray-job")
+
+    assert findings({k: v for k, v in job.items() if k in ("apiVersion", "kind", "metadata", "spec")}, ray_job_schema()) == []
+
+
+def test_workers_get_their_gpus_and_one_efa_device_and_fail_rather_than_fall_back(dev: Recording) -> None:
+    spec = dev.of("job-ray-job")["spec"]["rayClusterSpec"]
+    (worker,) = spec["workerGroupSpecs"]
+    container = worker["template"]["spec"]["containers"][0]
+    environment = {one["name"]: one.get("value") for one in container["env"]}
+
+    assert (worker["replicas"], worker["rayStartParams"]["num-gpus"]) == (2, "4")
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == container["resources"]["requests"]["nvidia.com/gpu"] == "4"
+    assert container["resources"]["limits"]["vpc.amazonaws.com/efa"] == "1"
+    assert (environment["NCCL_NET"], environment["NCCL_NET_PLUGIN"]) == ("Libfabric", "ofi")
+    assert not {"FI_EFA_USE_DEVICE_RDMA", "NCCL_PROTO", "OFI_NCCL_PROTOCOL"} & set(environment)
+    assert worker["template"]["spec"]["nodeSelector"] == {"ray-train-eks/gpu": "true", "ray-train-eks/efa": "true"}
+    assert worker["template"]["spec"]["tolerations"]
+    assert spec["authOptions"] == {"mode": "token"}
+
+
+def test_the_head_is_kept_off_the_gpu_nodes(dev: Recording) -> None:
+    """C024: AWS's image dies on a node without a GPU unless NVIDIA's hook is told that there is none."""
+    head = dev.of("job-ray-job")["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
+    environment = {one["name"]: one.get("value") for one in head["containers"][0]["env"]}
+
+    assert environment["NVIDIA_VISIBLE_DEVICES"] == "void"
+    assert head["nodeSelector"] == {"ray-train-eks/system": "true"}
+    assert "nvidia.com/gpu" not in json.dumps(head["containers"][0]["resources"])
+    assert head["serviceAccountName"] == "ray-train"
+    assert head["automountServiceAccountToken"] is False
+
+
+def test_the_run_config_names_the_bucket_and_holds_no_credential(dev: Recording) -> None:
+    config = json.loads(dev.of("job-run-config")["data"]["run.json"])
+
+    assert config["store"] == {
+        "kind": "s3", "bucket": "the-bucket", "prefix": "store", "region": "us-east-2", "endpoint": None,
+    }  # fmt: skip
+
+
+def test_without_efa_the_workers_are_the_declared_tcp_arm(dev: Recording) -> None:
+    recording = run(gpuNodes__efa=False, gpuNodes__placementGroup=False)
+    assert not recording.error, recording.logs
+    worker = recording.of("job-ray-job")["spec"]["rayClusterSpec"]["workerGroupSpecs"][0]["template"]["spec"]
+    environment = {one["name"]: one.get("value") for one in worker["containers"][0]["env"]}
+
+    assert "vpc.amazonaws.com/efa" not in worker["containers"][0]["resources"]["limits"]
+    assert (environment["NCCL_NET"], environment["FI_PROVIDER"]) == ("Socket", "tcp")
+    assert "device-plugins-efa" not in {r.name for r in recording.requests.values()}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"gpuNodes__instanceType": "g6.xlarge"}, "gpuNodes.efa = true"),
+        ({"gpuNodes__zone": "us-east-2c"}, "gpuNodes.zone = us-east-2c"),
+        ({"workers__gpusPerWorker": 0}, "workers.gpusPerWorker = 0"),
+        ({"workers__count": 6, "workers__perPod": 3}, "3"),
+        ({"network__cidr": "10.42.0.0/25"}, "network.cidr = 10.42.0.0/25"),
+        ({"aws__maxHourlyCost": 3.0}, "aws.maxHourlyCost = 3"),
+        ({"aws__isProduction": True}, "cluster.deletionProtection = false"),
+        ({"gpuNodes__releaseVersion": "1.35.7-20261003"}, "panics"),
+        ({"image__rayVersion": "2.57.0"}, "image.rayVersion"),
+        ({"cluster__publicAccessCidrs": ["0.0.0.0/0"]}, "cluster.publicAccessCidrs"),
+        ({"rayOperator__version": "9.9.9"}, "rayOperator.version = 9.9.9"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_exists(changes: dict[str, Any], said: str) -> None:
+    recording = run(**changes)
+
+    assert recording.error
+    assert said in recording.error + " ".join(recording.logs)
+    assert recording.names() <= {"pulumi:pulumi:Stack ray-train-eks-dev"}
+
+
+def test_an_image_that_is_not_locked_is_refused_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    empty = ImageLock(schema_version=1, history=())
+    monkeypatch.setattr(image, "read_lock", lambda: empty)
+    recording = record(PROGRAM, config_of("dev"), "dev", computed=computed)
+
+    assert "run: python -m infra image lock" in recording.error + " ".join(recording.logs)

@@ -1,0 +1,134 @@
+"""The operator: pinned, with CRDs that match it, which come first and outlive it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi_aws as aws
+import pytest
+from google.protobuf import json_format, struct_pb2
+from pulumi.runtime.proto import resource_pb2
+
+from infra import ray_crds
+from infra.eks_settings import RayOperatorSettings, RegistriesSettings
+from infra.ray_operator import RayOperator, RayOperatorArgs
+from infra.versions import KUBERAY_OPERATOR
+from tests.infra import fake_engine
+from tests.infra.component import build
+from tests.infra.crd import ray_job_schema
+from tests.infra.fake_engine import Recording, record
+from workload.errors import UserError
+
+CRDS = {"rayclusters", "rayjobs", "rayservices"}
+
+
+def settings(**changes: Any) -> RayOperatorSettings:
+    return RayOperatorSettings(**{"kind": "managed", "version": "1.6.2", "namespace": "ray-system", **changes})
+
+
+def program(registries: RegistriesSettings | None = None, **changes: Any) -> RayOperator:
+    nodes = aws.ec2.PlacementGroup("nodes", strategy="cluster")
+    args = RayOperatorArgs(
+        settings=settings(**changes),
+        registries=registries or RegistriesSettings(),
+        node_labels={"nodes": "system"},
+        nodes=[nodes],
+    )
+    return RayOperator("operator", args)
+
+
+@pytest.fixture
+def small_crds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real ones take seconds."""
+    small = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "rayjobs.ray.io"},
+    }
+    monkeypatch.setattr(ray_crds, "operator_crds", lambda _version: [{**small, "spec": {"names": {"plural": "rayjobs"}}}])
+
+
+@pytest.fixture(scope="module")
+def managed() -> Recording:
+    return build(program)
+
+
+def test_the_chart_is_pinned_and_leaves_the_crds_alone(managed: Recording) -> None:
+    release = managed.of("operator-release")
+
+    assert (release["chart"], release["version"], release["namespace"]) == ("kuberay-operator", "1.6.2", "ray-system")
+    assert release["repositoryOpts"] == {"repo": "https://ray-project.github.io/kuberay-helm/"}
+    assert release["skipCrds"] is True
+    assert release["atomic"] is True
+    assert release["values"]["nodeSelector"] == {"nodes": "system"}
+    assert "image" not in release["values"]
+
+
+def test_c160_the_crds_outlive_the_stack_and_nothing_else_does(managed: Recording) -> None:
+    kept = {request.name for request in managed.requests.values() if request.retainOnDelete}
+
+    assert kept == {f"operator-{plural}-crd" for plural in CRDS}
+    assert {managed.request(name).type for name in kept} == {"kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"}
+
+
+def test_c019_the_crds_are_there_before_the_operator_and_so_change_first(managed: Recording) -> None:
+    assert {f"operator-{plural}-crd" for plural in CRDS} | {"nodes"} <= managed.comes_after("operator-release")
+
+
+def test_the_crd_is_sent_whole_and_is_the_one_that_jobs_are_checked_against(managed: Recording) -> None:
+    spec = managed.of("operator-rayjobs-crd")["spec"]
+    (version,) = [version for version in spec["versions"] if version["name"] == "v1"]
+    expected = {key: value for key, value in ray_job_schema().items() if not key.startswith("x-source")}
+
+    assert managed.of("operator-rayjobs-crd")["metadata"]["name"] == "rayjobs.ray.io"
+    assert version["schema"]["openAPIV3Schema"]["properties"]["spec"] == expected["properties"]["spec"]
+
+
+def test_the_pinned_operator_has_its_crds() -> None:
+    assert ray_crds.version_problems(KUBERAY_OPERATOR) == []
+    assert {crd["spec"]["names"]["plural"] for crd in ray_crds.operator_crds(KUBERAY_OPERATOR)} == CRDS
+
+
+def test_an_operator_whose_crds_are_not_at_hand_is_refused() -> None:
+    with pytest.raises(UserError, match=r"rayOperator\.version = 1\.9\.0: its CRDs .* use one of: 1\.6\.0, 1\.6\.1, 1\.6\.2"):
+        program(version="1.9.0")
+
+
+@pytest.mark.usefixtures("small_crds")
+def test_mirrors_serve_chart_and_image() -> None:
+    mirrors = RegistriesSettings(charts="https://charts.example", images="registry.example/mirror")
+    release = build(lambda: program(mirrors)).of("operator-release")
+
+    assert release["repositoryOpts"] == {"repo": "https://charts.example"}
+    assert release["values"]["image"] == {"repository": "registry.example/mirror/kuberay/operator", "tag": "v1.6.2"}
+
+
+@pytest.mark.usefixtures("small_crds")
+def test_a_preview_shows_the_same_resources() -> None:
+    assert build(program, preview=True).names() == build(program).names()
+
+
+def existing(monkeypatch: pytest.MonkeyPatch, *versions: dict[str, Any]) -> Recording:
+    """A cluster whose RayJob CRD has these versions."""
+
+    def read(_self: Any, request: Any, _context: Any) -> resource_pb2.ReadResourceResponse:
+        assert request.id == "rayjobs.ray.io"
+        state = json_format.ParseDict({"spec": {"versions": list(versions)}}, struct_pb2.Struct())
+        return resource_pb2.ReadResourceResponse(urn=f"urn:pulumi:test::test::{request.type}::{request.name}", properties=state)
+
+    monkeypatch.setattr(fake_engine._Monitor, "ReadResource", read)
+    return record(lambda: program(kind="existing"), {}, "test")
+
+
+def test_an_existing_operator_is_looked_at_and_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = existing(monkeypatch, {"name": "v1", "served": True, "storage": True})
+
+    assert not recording.error
+    assert {request.name for request in recording.requests.values() if request.custom} == {"nodes"}
+
+
+def test_an_existing_operator_without_this_kind_of_job_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = existing(monkeypatch, {"name": "v1alpha1", "served": True, "storage": True})
+
+    said = recording.error + " ".join(recording.logs)
+    assert "rayOperator.kind = existing: the cluster's rayjobs.ray.io serves v1alpha1, not v1" in said
