@@ -42,7 +42,7 @@ def test_every_make_target_of_the_readme_exists_and_is_listed_by_make():
 
 def test_every_command_of_ours_in_the_readme_has_the_options_that_it_is_given():
     ours = [c.split() for c in commands(README) if "-m infra" in c]
-    assert {words[3] for words in ours} == {"laptop", "fetch"}
+    assert {words[3] for words in ours} == {"laptop", "fetch", "image"}
     for words in ours:
         text = subprocess.run(
             [sys.executable, "-m", words[2], words[3], "--help"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -57,11 +57,16 @@ def test_pulumi_is_only_asked_for_stacks_that_have_settings():
     assert all((ROOT / f"Pulumi.{stack}.yaml").is_file() for stack in stacks)
 
 
-def test_the_settings_table_names_the_objects_of_the_complete_environment():
-    table = re.findall(r"^\| `(\w+)` \|", README, re.MULTILINE)
-    config = yaml.safe_load((ROOT / "Pulumi.local.yaml").read_text(encoding="utf-8"))["config"]
+def test_the_settings_table_names_the_objects_of_the_environments():
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", README, re.MULTILINE)
+    table = {key for row in rows for key in re.findall(r"`(\w+)`", row)}
+    config = {
+        key.removeprefix("ray-train-eks:")
+        for stack in ("local", "dev")
+        for key in yaml.safe_load((ROOT / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8"))["config"]
+    }
 
-    assert sorted(table) == sorted(key.removeprefix("ray-train-eks:") for key in config)
+    assert table == config
 
 
 def test_the_readmes_exit_codes_are_those_of_the_code():
