@@ -12,7 +12,7 @@ from workload.lineage import AttemptStart, attempt_starts
 from workload.metrics import Status, read_status
 from workload.store import Store
 
-LINE_SECONDS = 1.8
+LINE_SECONDS = 1.5
 
 
 def say(text: str) -> None:
