@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from infra import cluster_rules, cost, image, image_rules, instance_types, launch_template, ray_crds, subnets
+from infra import cluster_rules, cost, image, image_rules, instance_types, launch_template, ray_crds, store_rules, subnets
 from infra.cost import HourlyCost
-from infra.eks_settings import EksConfiguration
+from infra.eks_settings import EfsStore, EksConfiguration, FsxStore, S3Store
 from infra.image import ImageLock, PinnedImage
 from infra.settings_models import Settings
 from workload.errors import Problem, UserError
@@ -125,15 +125,9 @@ def _name_problems(cluster_name: str, settings: Settings) -> list[Problem]:
 
 
 def _production_problems(settings: Settings, eks: EksConfiguration) -> list[Problem]:
-    """What a production environment may not be without."""
-    if not eks.aws.is_production:
-        return []
-    problems: list[Problem] = []
-    if not eks.cluster.deletion_protection:
+    """What the store may be, and what a production environment may not be without."""
+    assert isinstance(settings.store, S3Store | FsxStore | EfsStore), "settings allow no other kind on EKS"
+    problems = store_rules.store_problems(settings.store, is_production=eks.aws.is_production)
+    if eks.aws.is_production and not eks.cluster.deletion_protection:
         problems.append(Problem("cluster.deletionProtection", "false", "aws.isProduction is true", "set it to true"))
-    if getattr(settings.store, "purge_on_destroy", False):
-        problems.append(Problem("store.purgeOnDestroy", "true", "aws.isProduction is true", "set it to false"))
-    if getattr(settings.store, "noncurrent_days", 1) == 0:
-        reason = "keeps nothing that was deleted by mistake, and aws.isProduction is true"
-        problems.append(Problem("store.noncurrentDays", "0", reason, "keep 30 days"))
     return problems

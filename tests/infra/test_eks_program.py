@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from infra import image
+from infra.eks_plan import plan
 from infra.image import ImageLock, LockEntry
+from infra.settings import PROJECT, from_file
 from tests.infra.crd import findings, ray_job_schema
 from tests.infra.eks_component import computed as computed_by_eks
 from tests.infra.fake_engine import Recording, record
-from tests.infra.test_program import PROGRAM, RAY_JOB, config_of
+from tests.infra.test_program import PROGRAM, RAY_JOB, ROOT, config_of
 
 DIGEST = "sha256:" + "d" * 64
 LOCK = ImageLock(
@@ -218,6 +220,7 @@ def test_without_efa_the_workers_are_the_declared_tcp_arm(dev: Recording) -> Non
         ({"network__cidr": "10.42.0.0/25"}, "network.cidr = 10.42.0.0/25"),
         ({"aws__maxHourlyCost": 3.0}, "aws.maxHourlyCost = 3"),
         ({"aws__isProduction": True}, "cluster.deletionProtection = false"),
+        ({"store": {"kind": "fsx", "capacityGib": 1300}}, "store.capacityGib = 1300"),
         ({"gpuNodes__releaseVersion": "1.35.7-20261003"}, "panics"),
         ({"image__rayVersion": "2.57.0"}, "image.rayVersion"),
         ({"cluster__publicAccessCidrs": ["0.0.0.0/0"]}, "cluster.publicAccessCidrs"),
@@ -230,6 +233,14 @@ def test_what_cannot_work_is_refused_before_anything_exists(changes: dict[str, A
     assert recording.error
     assert said in recording.error + " ".join(recording.logs)
     assert recording.names() <= {"pulumi:pulumi:Stack ray-train-eks-dev"}
+
+
+@pytest.mark.parametrize(("environment", "dollars"), [("dev", 9.93), ("prod", 10.06)])
+def test_the_environments_on_aws_break_no_rule_and_cost_what_their_files_say(environment: str, dollars: float) -> None:
+    made = plan(from_file(ROOT / f"Pulumi.{environment}.yaml"), PROJECT, LOCK)
+
+    assert made.cost.total == pytest.approx(dollars, abs=0.01)
+    assert made.settings.image.reference.endswith(DIGEST)
 
 
 def test_an_image_that_is_not_locked_is_refused_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
