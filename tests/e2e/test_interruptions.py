@@ -12,7 +12,7 @@ from tests.e2e.project import Project
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 NewProject = Callable[..., Project]
-LONG = ("training.schedule.steps=160", "training.checkpoint.everySteps=5")
+LONG = ("training.schedule.steps=90", "training.checkpoint.everySteps=5")
 
 
 @pytest.mark.parametrize("component", ["worker", "head"])

@@ -81,7 +81,7 @@ class Watch:
 
 @pytest.mark.parametrize("resume", ["auto", "never"])
 def test_a_changed_learning_rate_replaces_the_job_once_the_old_one_is_gone(new_project: NewProject, resume: str) -> None:
-    project = new_project("training.schedule.steps=160", "training.checkpoint.everySteps=5")
+    project = new_project("training.schedule.steps=100", "training.checkpoint.everySteps=5")
     project.up()
     old = project.job()["metadata"]["name"]
     project.wait_for_step(8)
