@@ -54,7 +54,7 @@ class RayOperator(ComponentResource):
             metadata=kubernetes.meta.v1.ObjectMetaArgs(
                 name=self._args.settings.namespace, labels={"app.kubernetes.io/managed-by": "pulumi"}
             ),
-            opts=ResourceOptions(parent=self, depends_on=list(self._args.nodes)),
+            opts=ResourceOptions(parent=self, depends_on=list(self._args.nodes), deleted_with=self._args.cluster),
         )
         return namespace.metadata.name
 
