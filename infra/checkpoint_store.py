@@ -69,7 +69,11 @@ class CheckpointStore(ComponentResource):
             self.volume = _claim(efs_store.EfsStore(f"{self._name}-efs", args, self._child).claim_name)
             return
         bucket = s3_store.S3Store(
-            f"{self._name}-s3", settings.noncurrent_days, settings.purge_on_destroy, lustre=isinstance(settings, FsxStore), opts=self._child
+            f"{self._name}-s3",
+            settings.noncurrent_days,
+            settings.purge_on_destroy,
+            lustre=isinstance(settings, FsxStore),
+            opts=self._child,
         )
         self.bucket = BucketOutputs(name=bucket.bucket, arn=bucket.bucket_arn, key_arn=bucket.key_arn)
         if isinstance(settings, FsxStore):

@@ -11,7 +11,7 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from infra import ray_crds
-from infra.cluster_access import REQUEST_SECONDS, open_client, plain
+from infra.cluster_access import open_client, plain
 
 _DIGEST_LABEL = "ray-train-eks/crds"
 _MANAGER = "ray-train-eks"

@@ -12,7 +12,6 @@ import pytest
 
 from tests.e2e.project import Project
 
-
 STACK = "local"
 
 

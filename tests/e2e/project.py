@@ -131,9 +131,7 @@ class Project:
     def namespace_is_gone(self) -> bool:
         return self._run(["kubectl", "get", "namespace", self.namespace], 60).returncode != 0
 
-    def _run(
-        self, command: list[str], seconds: int, more: Mapping[str, str] | None = None
-    ) -> subprocess.CompletedProcess[str]:
+    def _run(self, command: list[str], seconds: int, more: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         environment = {**self.environment, **(more or {})}
         return subprocess.run(
             command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=seconds, check=False

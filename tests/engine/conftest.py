@@ -1,8 +1,8 @@
 """These tests need a Pulumi engine whose AWS provider works on an account in a folder, whose EKS cluster is a real one.
 
-RAYTRAIN_E2E_ACCOUNT: that folder. RAYTRAIN_E2E_CHARTS: a Helm repository with the three charts. RAYTRAIN_E2E_FAULTS: the name of
-the variable that makes an operation of the account fail. RAYTRAIN_E2E_STOP, RAYTRAIN_E2E_START: commands that stop and start the
-part of the cluster that is named after them.
+RAYTRAIN_E2E_ACCOUNT: that folder. RAYTRAIN_E2E_CHARTS: a Helm repository with the three charts. RAYTRAIN_E2E_FAULTS: the
+name of the variable that makes an operation of the account fail. RAYTRAIN_E2E_STOP, RAYTRAIN_E2E_START: commands that stop
+and start the part of the cluster that is named after them.
 """
 
 from __future__ import annotations
@@ -110,8 +110,19 @@ def new_stack(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def forget_the_cluster() -> None:
     """What is gone with an EKS cluster, and outlives one that isn't deleted."""
     for release, namespace in RELEASES.items():
-        subprocess.run(["helm", "uninstall", release, "--namespace", namespace, "--wait"], capture_output=True, timeout=120)
+        command = ["helm", "uninstall", release, "--namespace", namespace]
+        subprocess.run(command, capture_output=True, timeout=120, check=False)
+    for namespace in ("ray-train", "ray-system"):
+        kubectl("delete", "pods", "--all", "--namespace", namespace, "--grace-period=0", "--force", check=False)
     kubectl("delete", "namespace", "ray-train", "ray-system", "--ignore-not-found", "--wait", "--timeout=90s")
+
+
+@contextlib.contextmanager
+def no_system_node() -> Iterator[None]:
+    """Nothing that belongs on a system node can be scheduled meanwhile."""
+    kubectl("label", "node", "--all", "ray-train-eks/system-")
+    yield
+    kubectl("label", "node", "--all", "ray-train-eks/system=true")
 
 
 def fails(what: str) -> dict[str, str]:
@@ -122,5 +133,3 @@ def fails(what: str) -> dict[str, str]:
 def part(action: str, name: str) -> None:
     """Stops or starts a part of the cluster."""
     subprocess.run(["sh", "-c", f"{os.environ[f'RAYTRAIN_E2E_{action}']} {name}"], check=True, capture_output=True, timeout=120)
-
-

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 from tests.e2e.project import Project
@@ -32,6 +31,17 @@ class EksProject(Project):
         super().__init__(folder, STACK, "ray-train", *CPU_RUN, *own, *changes)
         self.lock_image("first")
 
+    def edit(self, file: str, old: str, new: str) -> None:
+        """Changes the copy's code, for what would take a test too long as it is."""
+        path = self.folder / file
+        text = path.read_text()
+        assert text.count(old) == 1, f"{file} has {old!r} {text.count(old)} times"
+        path.write_text(text.replace(old, new))
+
+    def preview(self) -> dict[str, str]:
+        """What an update would do, by the resource's name."""
+        return steps(self.pulumi("preview", "--json", "--stack", STACK).stdout)
+
     def lock_image(self, *names: str) -> None:
         """Pins the image by the digest of that name, as `python -m infra image lock` would; the newest first."""
         entries = [
@@ -45,13 +55,18 @@ class EksProject(Project):
         (self.folder / "infra/image.lock.json").write_text(json.dumps({"schemaVersion": 1, "history": entries}))
 
 
-def charts() -> str:
-    return os.environ["RAYTRAIN_E2E_CHARTS"]
+# What an engine does to a resource, as one word; reads, and steps of components alone, change nothing.
+_WORDS = {
+    "create": "create", "update": "update", "delete": "delete", "replace": "replace",
+    "create-replacement": "replace", "delete-replaced": "replace",
+}  # fmt: skip
 
 
-def replaced(events: str) -> set[str]:
-    return set()
-
-
-def updated(events: str) -> set[str]:
-    return set()
+def steps(plan: str) -> dict[str, str]:
+    """What `pulumi preview --json` plans, by the resource's name."""
+    found: dict[str, str] = {}
+    for step in json.loads(plan)["steps"]:
+        kind, name = step["urn"].split("::")[2:4]
+        if step["op"] in _WORDS and not kind.split("$")[-1].startswith(("ray-train-eks:", "eks:index:", "pulumi:")):
+            found[name] = _WORDS[step["op"]]
+    return found
