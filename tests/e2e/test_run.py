@@ -24,6 +24,7 @@ def is_a_no_op(project: Project) -> bool:
     return project.up("--expect-no-changes", check=False).returncode == 0
 
 
+@pytest.mark.case("C022", "C060")
 def test_a_run_is_killed_resumes_ends_proven_and_is_never_started_twice(new_project: NewProject) -> None:
     project = new_project(FAULT)
     project.up()
@@ -79,6 +80,7 @@ class Watch:
         self._thread.join()
 
 
+@pytest.mark.case("C055", "C057")
 @pytest.mark.parametrize("resume", ["auto", "never"])
 def test_a_changed_learning_rate_replaces_the_job_once_the_old_one_is_gone(new_project: NewProject, resume: str) -> None:
     project = new_project("training.schedule.steps=100", "training.checkpoint.everySteps=5")
@@ -104,6 +106,7 @@ def test_a_changed_learning_rate_replaces_the_job_once_the_old_one_is_gone(new_p
         assert record["lineage"] == 2
 
 
+@pytest.mark.case("C038", "C042", "C052")
 def test_a_failing_entry_point_is_reported_with_its_reason(new_project: NewProject) -> None:
     text = "{source: text, paths: [/mnt/store/no-such-file.txt], documentSeparator: x}"
     project = new_project(f"training.data.text={text}", "job.retries=0")

@@ -55,6 +55,7 @@ def test_another_api_of_the_same_group_is_not_enough(cluster: FakeCluster, kubec
     assert "serves no RayJob" in refusal(kubeconfig_file)
 
 
+@pytest.mark.case("C165")
 def test_a_cluster_that_is_not_there_is_refused_within_the_bound(kubeconfig_file: str) -> None:
     started = time.monotonic()
     said = refusal(kubeconfig_file, "nowhere")
@@ -64,6 +65,7 @@ def test_a_cluster_that_is_not_there_is_refused_within_the_bound(kubeconfig_file
     assert time.monotonic() - started < 5
 
 
+@pytest.mark.case("C164")
 def test_a_cluster_that_hangs_is_refused_within_the_bound(
     cluster: FakeCluster, kubeconfig_file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -119,6 +119,7 @@ def test_no_field_has_a_value_that_the_operator_drops(changes: tuple[str, ...]) 
     assert list(empty(manifest(*changes)["spec"])) == []
 
 
+@pytest.mark.case("C042")
 def test_the_submitter_submits_once_and_retries_are_the_jobs() -> None:
     spec = manifest("job.retries=3")["spec"]
 
@@ -127,6 +128,7 @@ def test_the_submitter_submits_once_and_retries_are_the_jobs() -> None:
     assert spec["backoffLimit"] == 3
 
 
+@pytest.mark.case("C026", "C063")
 def test_nothing_trains_on_the_head_and_a_workers_size_is_said_once() -> None:
     head, worker = ray_groups(manifest("workers.perPod=2", "workers.cpusPerWorker=3", "workers.gpusPerWorker=1"))
 
@@ -150,6 +152,7 @@ def test_head_and_workers_see_the_same_code_run_config_and_store() -> None:
         assert {"name": "PYTHONPATH", "value": "/opt/ray-train/code/workload.zip"} in container["env"]
 
 
+@pytest.mark.case("C149")
 def test_the_object_store_fits_into_shared_memory_which_fits_into_memory() -> None:
     worker = ray_groups(manifest("workers.sharedMemory=1Gi"))[1]
     volumes = {volume["name"]: volume for volume in worker["template"]["spec"]["volumes"]}
@@ -158,6 +161,7 @@ def test_the_object_store_fits_into_shared_memory_which_fits_into_memory() -> No
     assert volumes["shared-memory"]["emptyDir"] == {"medium": "Memory", "sizeLimit": "1Gi"}
 
 
+@pytest.mark.case("C175")
 def test_every_pod_is_hardened_bounded_and_labelled() -> None:
     job = manifest()
     for pod in pods(job):

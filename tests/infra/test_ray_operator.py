@@ -53,6 +53,7 @@ def managed() -> Recording:
     return build(program)
 
 
+@pytest.mark.case("C021")
 def test_the_chart_is_pinned_and_leaves_the_crds_alone(managed: Recording) -> None:
     release = managed.of("operator-release")
 
@@ -64,6 +65,7 @@ def test_the_chart_is_pinned_and_leaves_the_crds_alone(managed: Recording) -> No
     assert "image" not in release["values"]
 
 
+@pytest.mark.case("C160")
 def test_c160_the_crds_outlive_the_stack_and_nothing_else_does(managed: Recording) -> None:
     kept = {request.name for request in managed.requests.values() if request.retainOnDelete}
 
@@ -71,6 +73,7 @@ def test_c160_the_crds_outlive_the_stack_and_nothing_else_does(managed: Recordin
     assert {managed.request(name).type for name in kept} == {"kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"}
 
 
+@pytest.mark.case("C019")
 def test_c019_the_crds_are_there_before_the_operator_and_so_change_first(managed: Recording) -> None:
     assert {f"operator-{plural}-crd" for plural in CRDS} | {"nodes"} <= managed.comes_after("operator-release")
 
@@ -89,6 +92,7 @@ def test_the_pinned_operator_has_its_crds() -> None:
     assert {crd["spec"]["names"]["plural"] for crd in ray_crds.operator_crds(KUBERAY_OPERATOR)} == CRDS
 
 
+@pytest.mark.case("C019")
 def test_an_operator_whose_crds_are_not_at_hand_is_refused() -> None:
     with pytest.raises(UserError, match=r"rayOperator\.version = 1\.9\.0: its CRDs .* use one of: 1\.6\.0, 1\.6\.1, 1\.6\.2"):
         program(version="1.9.0")
@@ -127,6 +131,7 @@ def test_an_existing_operator_is_looked_at_and_not_touched(monkeypatch: pytest.M
     assert {request.name for request in recording.requests.values() if request.custom} == {"nodes"}
 
 
+@pytest.mark.case("C019")
 def test_an_existing_operator_without_this_kind_of_job_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     recording = existing(monkeypatch, {"name": "v1alpha1", "served": True, "storage": True})
 

@@ -55,6 +55,7 @@ def test_everything_wrong_is_said_in_one_error() -> None:
     assert all(problem.reason and problem.fix for problem in found.values())
 
 
+@pytest.mark.case("C032", "C035", "C065")
 @pytest.mark.parametrize(
     ("change", "key", "value", "reason"),
     [
