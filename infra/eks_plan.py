@@ -59,7 +59,7 @@ def plan(settings: Settings, project: str, lock: ImageLock) -> EksPlan:
         efa_interfaces=instance_types.efa_interfaces(eks.gpu_nodes),
         local_disks=1 if kind.local_disk_gb else 0,
         cost=hourly,
-        notes=(*instance_types.notes(eks.gpu_nodes), *notes),
+        notes=(*instance_types.notes(eks.gpu_nodes), *_store_notes(settings), *notes),
         tags={**fixed, "owner": eks.aws.owner},
         instance_tags=fixed,
     )
@@ -107,6 +107,11 @@ def _image(
     found = image_rules.coherence(pinned.entry, use)
     problems += found.problems
     return pinned, found.notes
+
+
+def _store_notes(settings: Settings) -> list[str]:
+    assert isinstance(settings.store, S3Store | FsxStore | EfsStore), "settings allow no other kind on EKS"
+    return store_rules.notes(settings.store)
 
 
 def _or_problems[T](make: Callable[[], T], problems: list[Problem]) -> T | None:

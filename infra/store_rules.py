@@ -25,6 +25,15 @@ def store_problems(settings: S3Store | FsxStore | EfsStore, *, is_production: bo
     return problems
 
 
+def notes(settings: S3Store | FsxStore | EfsStore) -> list[str]:
+    """What can't be known before a node mounts the store, and should be."""
+    if not isinstance(settings, FsxStore):
+        return []
+    without = "EKS's AMIs come without the package lustre-client (awslabs/amazon-eks-ami#2696)"
+    advice = "try it with one node, or use s3 or efs, which need none"
+    return [f"store.kind = fsx: whether the nodes' kernel has a Lustre client isn't known here, and {without}; {advice}"]
+
+
 def _lustre_problems(settings: FsxStore) -> list[Problem]:
     problems: list[Problem] = []
     capacity, throughput = settings.capacity_gib, settings.throughput_per_tib

@@ -1,0 +1,65 @@
+"""Two environments never own one name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infra import neighbours
+from infra.environment_file import read_environment
+from infra.settings import PROJECT
+from tests.infra.environments import ROOT, local
+
+
+def environment(folder: Path, name: str, **target: Any) -> None:
+    content = {"config": {f"{PROJECT}:target": {"kind": "existing", **target}}}
+    (folder / f"Pulumi.{name}.yaml").write_text(yaml.safe_dump(content))
+
+
+@pytest.mark.parametrize("target", [{"namespace": "mine"}, {"namespace": "mine", "context": None}])
+def test_a_namespace_that_another_environment_has_in_the_same_cluster_is_refused(tmp_path: Path, target: Any) -> None:
+    environment(tmp_path, "other", **target)
+    (problem,) = neighbours.problems(local("target.namespace=mine"), tmp_path)
+
+    assert str(problem).startswith("target.namespace = mine: is that of environment other too, in the same cluster")
+    assert problem.fix == "give each environment a namespace of its own"
+
+
+def test_a_namespace_that_nobody_typed_is_the_default_one(tmp_path: Path) -> None:
+    environment(tmp_path, "other")
+
+    assert neighbours.problems(local("target.namespace=ray-train"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("other", {"namespace": "theirs"}),
+        ("other", {"namespace": "mine", "context": "elsewhere"}),
+        ("other", {"namespace": "mine", "kubeconfig": "/elsewhere"}),
+        ("other", {"namespace": "mine", "kind": "eks"}),
+        ("local", {"namespace": "mine"}),
+    ],
+)
+def test_another_cluster_another_namespace_and_itself_are_no_neighbours(tmp_path: Path, name: str, target: Any) -> None:
+    environment(tmp_path, name, **target)
+
+    assert neighbours.problems(local("target.namespace=mine"), tmp_path) == []
+
+
+def test_a_file_that_cannot_be_read_is_its_own_environments_problem(tmp_path: Path) -> None:
+    (tmp_path / "Pulumi.broken.yaml").write_text("config: [")
+    (tmp_path / "Pulumi.salt.yaml").write_text("encryptionsalt: v1:abc\n")
+    (tmp_path / "Pulumi.odd.yaml").write_text(f"config:\n  {PROJECT}:target: text\n")
+
+    assert neighbours.problems(local(), tmp_path) == []
+
+
+def test_the_environments_of_this_project_own_different_names() -> None:
+    assert neighbours.problems(local(), ROOT) == []
+    files = {name: read_environment(ROOT / f"Pulumi.{name}.yaml", PROJECT) for name in ("local", "dev", "prod")}
+
+    assert len({objects["training"]["runName"] for objects in files.values()}) == len(files)
