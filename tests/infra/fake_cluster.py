@@ -29,6 +29,7 @@ class FakeCluster:
         self.new_pods = ("Succeeded", "")  # phase and log of every pod that is made
         self.deleted: list[str] = []
         self.delay_seconds = 0.0
+        self.refuses = 0  # the HTTP status that every look at the API gets
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"cluster": self}))
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
@@ -87,7 +88,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         time.sleep(self.cluster.delay_seconds)
         path = self._path()
-        if path == RESOURCES:
+        if self.cluster.refuses:
+            self._answer({"kind": "Status", "code": self.cluster.refuses}, self.cluster.refuses)
+        elif path == RESOURCES:
             kinds = [
                 {"name": name, "kind": name, "namespaced": True, "singularName": "", "verbs": []}
                 for name in self.cluster.served

@@ -77,5 +77,17 @@ def test_a_cluster_that_hangs_is_refused_within_the_bound(
     assert time.monotonic() - started < 5
 
 
+@pytest.mark.case("C165")
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_cluster_that_refuses_its_user_is_not_called_one_without_kuberay(
+    cluster: FakeCluster, kubeconfig_file: str, status: int
+) -> None:
+    cluster.refuses = status
+    said = refusal(kubeconfig_file)
+
+    assert said.startswith(f"target.context = here: refuses: {status}")
+    assert "KubeRay" not in said
+
+
 def test_an_existing_claim_needs_its_namespace(kubeconfig_file: str) -> None:
     assert "target.namespace = ns: can't be read (404" in refusal(kubeconfig_file, needs_namespace=True)

@@ -65,6 +65,12 @@ def test_the_chart_is_pinned_and_leaves_the_crds_alone(managed: Recording) -> No
     assert "image" not in release["values"]
 
 
+@pytest.mark.case("C060")
+def test_the_operator_keeps_its_own_choice_of_shell(managed: Recording) -> None:
+    """ENABLE_LOGIN_SHELL would rebuild PATH in every Ray pod, and lose a `ray` that is in a virtual environment."""
+    assert not {"env", "operatorCommand"} & set(managed.of("operator-release")["values"])
+
+
 @pytest.mark.case("C160")
 def test_c160_the_crds_outlive_the_stack_and_nothing_else_does(managed: Recording) -> None:
     kept = {request.name for request in managed.requests.values() if request.retainOnDelete}
