@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.project import STACK, Project
+from tests.e2e.project import STACK, Project, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 NewProject = Callable[..., Project]
@@ -117,6 +117,8 @@ def test_a_failing_entry_point_is_reported_with_its_reason(new_project: NewProje
     assert fetched.returncode == 1
     assert "FAILED" in fetched.stderr
     assert "/mnt/store/no-such-file.txt" in fetched.stderr
+    assert len(project.pods("submitter")) == 1  # job.retries is 0, and nobody submits it once more
+    wait_until(lambda: not [*project.pods("head"), *project.pods("worker")], 120, "the end of head and workers")
 
     again = project.up(check=False)
     if first.returncode == 0:

@@ -34,14 +34,15 @@ def refusals(*changes: str, **more: Any) -> dict[str, Problem]:
     return {problem.where: problem for problem in caught.value.problems}
 
 
-case = pytest.mark.case
-
-
 @pytest.mark.parametrize(
     ("changes", "key", "value", "reason"),
     [
         pytest.param(
-            ("gpuNodes.zone=us-east-2c",), "gpuNodes.zone", "us-east-2c", "not among network.zones", marks=case("C002")
+            ("gpuNodes.zone=us-east-2c",),
+            "gpuNodes.zone",
+            "us-east-2c",
+            "not among network.zones",
+            marks=pytest.mark.case("C002"),
         ),
         (
             ("gpuNodes.instanceType=g6.xlarge", "workers.perPod=1", "workers.count=2"),
@@ -54,19 +55,25 @@ case = pytest.mark.case
             "workers.gpusPerWorker",
             "1",
             "leaves 1 of each node idle",
-            marks=case("C026"),
+            marks=pytest.mark.case("C026"),
         ),
         pytest.param(
-            (f"gpuNodes.capacity={RESERVATION}",), "gpuNodes.placementGroup", "true", "wasn't bought in", marks=case("C005")
+            (f"gpuNodes.capacity={RESERVATION}",),
+            "gpuNodes.placementGroup",
+            "true",
+            "wasn't bought in",
+            marks=pytest.mark.case("C005"),
         ),
         pytest.param(
             ("workers.count=1000", "training.schedule.globalBatchSequences=4000"),
             "workers.count",
             "1000",
             "gpuNodes.count is 2",
-            marks=case("C032", "C062"),
+            marks=pytest.mark.case("C032", "C062"),
         ),
-        pytest.param(("workers.memory=180G",), "workers.memory", "180G", "more than the 167653Mi", marks=case("C032")),
+        pytest.param(
+            ("workers.memory=180G",), "workers.memory", "180G", "more than the 167653Mi", marks=pytest.mark.case("C032")
+        ),
         (
             ("image.reference=public.ecr.aws/deep-learning-containers/ray:train-ml-cuda-v9.9.9",),
             "image.reference",
@@ -94,7 +101,7 @@ def test_a_plan_that_cannot_work_is_refused_by_key_value_reason_and_fix(
     assert problem.fix
 
 
-@case("C002")
+@pytest.mark.case("C002")
 def test_a_zone_that_nobody_chose_is_refused_and_never_picked() -> None:
     problem = refusals(without="gpuNodes.zone")["gpuNodes.zone"]
 
@@ -107,7 +114,7 @@ def test_logs_are_kept_for_a_time_that_cloudwatch_knows(days: int) -> None:
     assert "1, 3, 5, 7, 14" in refusals(f"cluster.logRetentionDays={days}")["cluster.logRetentionDays"].fix
 
 
-@case("C065")
+@pytest.mark.case("C065")
 def test_a_stack_name_that_makes_a_cluster_name_too_long_is_refused_and_never_cut() -> None:
     longest = "s" * (48 - len(f"{PROJECT}-"))
 
@@ -117,14 +124,14 @@ def test_a_stack_name_that_makes_a_cluster_name_too_long_is_refused_and_never_cu
     assert "longer than 48 characters" in problem.reason
 
 
-@case("C065")
+@pytest.mark.case("C065")
 def test_every_stack_has_a_cluster_name_of_its_own() -> None:
     stacks = ["dev", "dev2", "1dev", "Dev", "de-v", "d_ev"]
 
     assert len({planned(environment=stack).cluster_name for stack in stacks}) == len(stacks)
 
 
-@case("C029")
+@pytest.mark.case("C029")
 def test_a_lustre_client_that_nobody_can_promise_is_said_at_preview() -> None:
     assert any("store.kind = fsx" in note for note in planned("store={kind: fsx}").notes)
     assert not any("Lustre" in note for note in planned().notes)

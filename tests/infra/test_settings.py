@@ -273,6 +273,7 @@ def test_the_dev_environment_is_complete() -> None:
     assert made.eks.gpu_nodes.instance_type == "g6.12xlarge"
 
 
+@pytest.mark.case("C117")
 @pytest.mark.parametrize(
     ("environment", "change", "said"),
     [
