@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 RESOURCES = "/apis/ray.io/v1"
+SCHEMAS = "/openapi/v3/apis/ray.io/v1"
 RAY_JOBS = f"{RESOURCES}/namespaces/ns/rayjobs"
 RAY_CLUSTERS = f"{RESOURCES}/namespaces/ns/rayclusters"
 JOBS = "/apis/batch/v1/namespaces/ns/jobs"
@@ -24,6 +25,7 @@ class FakeCluster:
         self.objects: dict[str, dict[str, Any]] = {}
         self.logs: dict[str, str] = {}
         self.served = ["rayjobs", "rayclusters"]
+        self.job_fields = ["entrypoint", "preRunningDeadlineSeconds"]
         self.operator = True
         self.collects = True  # garbage, as Kubernetes does
         self.new_pods = ("Succeeded", "")  # phase and log of every pod that is made
@@ -96,6 +98,9 @@ class _Handler(BaseHTTPRequestHandler):
                 for name in self.cluster.served
             ]
             self._answer({"groupVersion": "ray.io/v1", "resources": kinds}) if kinds else self._missing()
+        elif path == SCHEMAS and self.cluster.job_fields:
+            spec = {"properties": {name: {} for name in self.cluster.job_fields}}
+            self._answer({"components": {"schemas": {"io.ray.v1.RayJob": {"properties": {"spec": spec}}}}})
         elif path.endswith("/log"):
             self._answer(self.cluster.logs.get(path.removesuffix("/log"), ""))
         elif path in self.cluster.objects:

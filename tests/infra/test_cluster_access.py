@@ -77,6 +77,21 @@ def test_a_cluster_that_hangs_is_refused_within_the_bound(
     assert time.monotonic() - started < 5
 
 
+@pytest.mark.case("C019")
+def test_an_older_kuberay_that_would_drop_a_field_is_refused_by_the_field(cluster: FakeCluster, kubeconfig_file: str) -> None:
+    cluster.job_fields = ["entrypoint"]
+    said = refusal(kubeconfig_file)
+
+    assert "RayJobs lack preRunningDeadlineSeconds" in said
+    assert "Fix: upgrade it and its CRDs to 1." in said
+
+
+def test_a_cluster_that_keeps_its_schemas_to_itself_is_taken_on_trust(cluster: FakeCluster, kubeconfig_file: str) -> None:
+    cluster.job_fields = []
+
+    assert check_cluster(target(kubeconfig_file), needs_namespace=False) == "here"
+
+
 @pytest.mark.case("C165")
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_cluster_that_refuses_its_user_is_not_called_one_without_kuberay(
