@@ -11,6 +11,7 @@ import yaml
 from infra import neighbours
 from infra.environment_file import read_environment
 from infra.settings import PROJECT
+from tests.infra import test_program
 from tests.infra.environments import ROOT, local
 
 
@@ -56,6 +57,16 @@ def test_a_file_that_cannot_be_read_is_its_own_environments_problem(tmp_path: Pa
     (tmp_path / "Pulumi.odd.yaml").write_text(f"config:\n  {PROJECT}:target: text\n")
 
     assert neighbours.problems(local(), tmp_path) == []
+
+
+def test_nothing_is_made_in_a_namespace_of_another_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment(tmp_path, "other", namespace=local().target.namespace)
+    monkeypatch.setattr("infra.existing_site._ENVIRONMENTS", tmp_path)
+    monkeypatch.setattr("infra.cluster_access.check_cluster", lambda target, needs_namespace: "the-context")
+    recording = test_program.run()
+
+    assert recording.names() <= {"pulumi:pulumi:Stack ray-train-eks-local"}
+    assert "is that of environment other too" in recording.error + " ".join(recording.logs)
 
 
 def test_the_environments_of_this_project_own_different_names() -> None:
