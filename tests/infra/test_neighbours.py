@@ -15,8 +15,9 @@ from tests.infra import test_program
 from tests.infra.environments import ROOT, local
 
 
-def environment(folder: Path, name: str, **target: Any) -> None:
-    content = {"config": {f"{PROJECT}:target": {"kind": "existing", **target}}}
+def environment(folder: Path, name: str, more: dict[str, Any] | None = None, **target: Any) -> None:
+    objects = {"target": {"kind": "existing", **target}, **(more or {})}
+    content = {"config": {f"{PROJECT}:{key}": value for key, value in objects.items()}}
     (folder / f"Pulumi.{name}.yaml").write_text(yaml.safe_dump(content))
 
 
@@ -27,6 +28,31 @@ def test_a_namespace_that_another_environment_has_in_the_same_cluster_is_refused
 
     assert str(problem).startswith("target.namespace = mine: is that of environment other too, in the same cluster")
     assert problem.fix == "give each environment a namespace of its own"
+
+
+SHARED = {"store": {"kind": "hostPath", "path": "/s"}, "training": {"runName": "one"}}
+
+
+def test_a_run_that_another_environment_keeps_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    environment(tmp_path, "other", SHARED, namespace="theirs")
+    (problem,) = neighbours.problems(local("store.path=/s", "training.runName=one"), tmp_path)
+
+    assert str(problem).startswith("training.runName = one: is that of environment other too, in the same folder")
+    assert "store.path" in problem.fix
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ("store.path=/elsewhere", "training.runName=one"),
+        ("store.path=/s", "training.runName=two"),
+        ("store={kind: claim, claimName: s}", "training.runName=one"),
+    ],
+)
+def test_another_folder_another_run_and_a_claim_are_not_shared(tmp_path: Path, changes: tuple[str, ...]) -> None:
+    environment(tmp_path, "other", SHARED, namespace="theirs")
+
+    assert neighbours.problems(local(*changes), tmp_path) == []
 
 
 def test_a_namespace_that_nobody_typed_is_the_default_one(tmp_path: Path) -> None:
@@ -55,6 +81,7 @@ def test_a_file_that_cannot_be_read_is_its_own_environments_problem(tmp_path: Pa
     (tmp_path / "Pulumi.broken.yaml").write_text("config: [")
     (tmp_path / "Pulumi.salt.yaml").write_text("encryptionsalt: v1:abc\n")
     (tmp_path / "Pulumi.odd.yaml").write_text(f"config:\n  {PROJECT}:target: text\n")
+    environment(tmp_path, "odder", {"store": "text", "training": 7}, namespace="theirs")
 
     assert neighbours.problems(local(), tmp_path) == []
 
