@@ -71,6 +71,7 @@ def test_every_component_of_the_design_is_there(dev: Recording) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.case("C161", "C169")
 def test_a_preview_shows_the_same_resources_as_an_update(dev: Recording) -> None:
     preview = run(preview=True)
 
@@ -78,6 +79,7 @@ def test_a_preview_shows_the_same_resources_as_an_update(dev: Recording) -> None
     assert preview.names() == dev.names()
 
 
+@pytest.mark.case("C002")
 def test_two_runs_ask_for_exactly_the_same(dev: Recording) -> None:
     assert run().inputs == dev.inputs
 
@@ -100,6 +102,7 @@ def test_no_resource_of_aws_uses_an_ambient_provider(dev: Recording) -> None:
     assert strays == []
 
 
+@pytest.mark.case("C162")
 def test_no_object_in_the_cluster_uses_an_ambient_kubeconfig(dev: Recording) -> None:
     """C162: nothing but the cluster's own generated kubeconfig is read."""
     urn = dev.urn("cluster-provider")
@@ -119,6 +122,7 @@ def test_everything_has_the_environments_tags(dev: Recording) -> None:
     assert tags["tags"] == {"project": "ray-train-eks", "environment": "dev", "owner": "platform"}
 
 
+@pytest.mark.case("C155", "C161")
 def test_the_job_goes_before_everything_that_it_needs(dev: Recording) -> None:
     """Decision 14: the reverse of this is the order of a destroy."""
     before = dev.comes_after("job-gate")
@@ -130,6 +134,7 @@ def test_the_job_goes_before_everything_that_it_needs(dev: Recording) -> None:
     assert any(name.startswith("network-") for name in before)
 
 
+@pytest.mark.case("C153")
 def test_what_is_in_the_cluster_is_forgotten_when_the_cluster_goes(dev: Recording) -> None:
     """C153: with a dead API server a destroy must end all the same."""
     control_plane = dev.urn("cluster-control-plane")
@@ -151,6 +156,7 @@ def test_the_job_is_one_that_the_operator_takes(dev: Recording) -> None:
     assert findings({k: v for k, v in job.items() if k in ("apiVersion", "kind", "metadata", "spec")}, ray_job_schema()) == []
 
 
+@pytest.mark.case("C026", "C141", "C171")
 def test_workers_get_their_gpus_and_one_efa_device_and_fail_rather_than_fall_back(dev: Recording) -> None:
     spec = dev.of("job-ray-job")["spec"]["rayClusterSpec"]
     (worker,) = spec["workerGroupSpecs"]
@@ -167,6 +173,7 @@ def test_workers_get_their_gpus_and_one_efa_device_and_fail_rather_than_fall_bac
     assert spec["authOptions"] == {"mode": "token"}
 
 
+@pytest.mark.case("C024")
 def test_the_head_is_kept_off_the_gpu_nodes(dev: Recording) -> None:
     """C024: AWS's image dies on a node without a GPU unless NVIDIA's hook is told that there is none."""
     head = dev.of("job-ray-job")["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
