@@ -4,12 +4,8 @@ from pathlib import Path
 
 import pulumi
 
-from infra import image
 from infra import settings as environment_settings
 from infra.code_package import pack
-from infra.eks_plan import plan
-from infra.eks_site import EksSite
-from infra.existing_site import existing_site
 from infra.identity import identify
 from infra.ray_job_manifest import STORE_MOUNT
 from infra.settings_models import Settings
@@ -20,15 +16,26 @@ from workload.errors import UserError
 WORKLOAD = Path(__file__).parent / "workload"
 
 
+# Each target imports its own: AWS's SDK, or the cluster's client, takes a second of every preview.
 def _on_eks(settings: Settings) -> Site:
+    from infra import image  # noqa: PLC0415
+    from infra.eks_plan import plan  # noqa: PLC0415
+    from infra.eks_site import EksSite  # noqa: PLC0415
+
     return EksSite(plan(settings, pulumi.get_project(), image.read_lock())).site()
+
+
+def _on_existing(settings: Settings) -> Site:
+    from infra.existing_site import existing_site  # noqa: PLC0415
+
+    return existing_site(settings)
 
 
 def build() -> None:
     """Everything of one environment."""
     settings = environment_settings.from_pulumi()
     code = pack(WORKLOAD)
-    site = _on_eks(settings) if settings.eks else existing_site(settings)
+    site = _on_eks(settings) if settings.eks else _on_existing(settings)
     identity = identify(site.settings, code.sha256)
     job = TrainingJob(
         "job",
