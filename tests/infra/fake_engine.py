@@ -114,8 +114,9 @@ class _Monitor(resource_pb2_grpc.ResourceMonitorServicer):
             self._recording.requests[urn], self._recording.inputs[urn] = request, inputs
         state, identifier = dict(inputs), ""
         if (request.custom or request.remote) and not self._preview:
-            identifier = f"{request.name}-id" if request.custom else ""
-            state = _merge(state, self._computed(request.type, request.name, inputs))
+            found = dict(self._computed(request.type, request.name, inputs))
+            identifier = found.pop("id", f"{request.name}-id") if request.custom else ""
+            state = _merge(state, found)
         answer = json_format.ParseDict(state, struct_pb2.Struct())
         return resource_pb2.RegisterResourceResponse(urn=urn, id=identifier, object=answer)
 

@@ -9,50 +9,18 @@ import pytest
 
 from infra import image
 from infra.eks_plan import plan
-from infra.image import ImageLock, LockEntry
+from infra.image import ImageLock
 from infra.settings import PROJECT, from_file
 from tests.infra.crd import findings, ray_job_schema
-from tests.infra.eks_component import computed as computed_by_eks
 from tests.infra.eks_component import texts
+from tests.infra.environments import ROOT
 from tests.infra.fake_engine import Recording, record
-from tests.infra.test_program import PROGRAM, RAY_JOB, ROOT, config_of
-
-DIGEST = "sha256:" + "d" * 64
-LOCK = ImageLock(
-    schema_version=1,
-    history=(
-        LockEntry(
-            repository="public.ecr.aws/deep-learning-containers/ray", tag="train-ml-cuda-v1.1.0", digest=DIGEST,
-            locked_at="2026-12-01T00:00:00Z", registry="test", compressed_bytes=1,
-            versions={"ray": "2.58.0", "python": "3.13", "cuda": "13.0.2"}, version_sources={},
-        ),
-    ),
-)  # fmt: skip
-
-
-def computed(kind: str, name: str, inputs: dict[str, Any]) -> dict[str, Any]:
-    if kind == RAY_JOB:
-        return {"metadata": {"uid": "uid-1"}}
-    if kind.startswith("pulumi-python"):
-        return {"failure": ""}
-    found = dict(computed_by_eks(kind, name, inputs))
-    if kind == "aws:s3/bucket:Bucket":
-        found |= {"bucket": "the-bucket", "arn": "arn:aws:s3:::the-bucket", "region": "us-east-2"}
-    return found
-
-
-def run(*, preview: bool = False, **changes: Any) -> Recording:
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setenv("PULUMI_ERROR_OUTPUT_STRING", "true")
-        monkeypatch.setattr(image, "read_lock", lambda: LOCK)
-        return record(PROGRAM, config_of("dev", **changes), "dev", preview=preview, computed=computed)
+from tests.infra.recordings import DIGEST, LOCK, PROGRAM, computed, config_of, recorded, run
 
 
 @pytest.fixture(scope="module")
 def dev() -> Recording:
-    recording = run()
-    assert not recording.error, recording.logs
-    return recording
+    return recorded("dev")
 
 
 def types(recording: Recording) -> set[str]:
