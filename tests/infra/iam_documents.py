@@ -147,9 +147,10 @@ def _is_root(statement: dict[str, Any]) -> bool:
 def _principal(statement: dict[str, Any], kind: str) -> Iterator[str]:
     principal = statement.get("Principal")
     if kind == TRUST:
-        services = as_list(principal.get("Service", [])) if isinstance(principal, dict) else []
-        if not services or set(principal) != {"Service"}:
+        parts = principal if isinstance(principal, dict) else {}
+        if set(parts) != {"Service"}:
             yield f"{principal} may take the role, which is for a service"
+        services = as_list(parts.get("Service", []))
         yield from (f"{service} is no service that takes a role here" for service in services if service not in SERVICES)
     everyone = principal == "*" or (isinstance(principal, dict) and "*" in as_list(principal.get("AWS", [])))
     if everyone and statement.get("Effect") == "Allow" and "Condition" not in statement:
