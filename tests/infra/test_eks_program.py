@@ -41,15 +41,23 @@ def test_every_component_of_the_design_is_there(dev: Recording) -> None:
     }  # fmt: skip
 
 
-def test_a_preview_shows_the_same_resources_and_every_value_that_it_knows_is_the_updates(dev: Recording) -> None:
-    """Also that two runs ask for the same: nothing comes from a clock or from chance. Only the uid of a RayJob that is
-    not there yet is known to be unknown."""
-    preview = run(preview=True)
+@pytest.fixture(scope="module")
+def preview() -> Recording:
+    recording = run(preview=True)
+    assert not recording.error, recording.logs
+    return recording
 
-    assert not preview.error, preview.logs
+
+def test_a_preview_shows_the_same_resources_as_an_update(dev: Recording, preview: Recording) -> None:
     assert preview.names() == dev.names()
+
+
+def test_two_runs_ask_for_exactly_the_same(dev: Recording, preview: Recording) -> None:
+    """Nothing comes from a clock or from chance: what a preview knows is what the update sends. It doesn't know the uid of
+    a RayJob that is not there yet."""
     differing = {urn: list(differences(preview.inputs[urn], dev.inputs[urn])) for urn in dev.inputs}
     found = {urn: said for urn, said in differing.items() if said}
+
     assert found == {dev.urn("job-gate"): [".uid:  in the preview, uid-1 in the update"]}
 
 
