@@ -29,7 +29,7 @@ check: .venv/.ready ## formatting, lint, types, import rules, documents against 
 	$(BIN)/python -m pytest -q tests/test_import_rules.py tests/test_docs.py
 
 e2e: .venv/.ready ## the stack on a real cluster: needs pulumi, and a kubeconfig that reaches Kubernetes with KubeRay
-	$(BIN)/python -m pytest -m e2e tests/e2e
+	$(BIN)/python -m pytest -m e2e tests/e2e tests/engine
 
 lock: ## resolve requirements.lock again from the requirements files (needs uv)
 	uv pip compile --universal --python-version 3.13 --generate-hashes --no-emit-index-url --no-header --no-annotate \

@@ -68,18 +68,21 @@ class CheckpointStore(ComponentResource):
             args = efs_store.EfsStoreArgs(settings=settings, site=site, namespace=self._namespace)
             self.volume = _claim(efs_store.EfsStore(f"{self._name}-efs", args, self._child).claim_name)
             return
-        with_lustre = isinstance(settings, FsxStore)
         bucket = s3_store.S3Store(
-            f"{self._name}-s3", settings.noncurrent_days, settings.purge_on_destroy, lustre=with_lustre, opts=self._child
+            f"{self._name}-s3",
+            settings.noncurrent_days,
+            settings.purge_on_destroy,
+            lustre=isinstance(settings, FsxStore),
+            opts=self._child,
         )
         self.bucket = BucketOutputs(name=bucket.bucket, arn=bucket.bucket_arn, key_arn=bucket.key_arn)
-        if with_lustre:
+        if isinstance(settings, FsxStore):
             lustre_args = lustre_store.LustreStoreArgs(
                 settings=settings, site=site, bucket=bucket.bucket, prefix=PREFIX, namespace=self._namespace
             )
             self.volume = _claim(lustre_store.LustreStore(f"{self._name}-lustre", lustre_args, self._child).claim_name)
         else:
-            where = {"kind": "s3", "prefix": PREFIX, "region": site.region, "endpoint": None}
+            where = {"kind": "s3", "prefix": PREFIX, "region": site.region, "endpoint": settings.endpoint}
             self.location = bucket.bucket.apply(lambda found: {**where, "bucket": found})
 
     def _create_claim(self, settings: ClaimStore) -> Input[str]:

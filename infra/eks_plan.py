@@ -29,6 +29,7 @@ class EksPlan:
     cluster_name: str
     efa_interfaces: int
     local_disks: int
+    store_port: int
     cost: HourlyCost
     notes: tuple[str, ...]
     tags: dict[str, str]  # of everything, through the provider
@@ -49,6 +50,7 @@ def plan(settings: Settings, project: str, lock: ImageLock) -> EksPlan:
     if problems:
         raise UserError(*problems)
     assert pinned is not None, "an image that could not be pinned is a problem"
+    assert isinstance(settings.store, S3Store | FsxStore | EfsStore), "settings allow no other kind on EKS"
     by_digest = settings.image.model_copy(update={"reference": pinned.reference})
     fixed = {"project": project, "environment": settings.environment}
     kind = instance_types.KNOWN[eks.gpu_nodes.instance_type]
@@ -58,8 +60,9 @@ def plan(settings: Settings, project: str, lock: ImageLock) -> EksPlan:
         cluster_name=name,
         efa_interfaces=instance_types.efa_interfaces(eks.gpu_nodes),
         local_disks=1 if kind.local_disk_gb else 0,
+        store_port=store_rules.store_port(settings.store),
         cost=hourly,
-        notes=(*instance_types.notes(eks.gpu_nodes), *notes),
+        notes=(*instance_types.notes(eks.gpu_nodes), *store_rules.store_notes(settings.store), *notes),
         tags={**fixed, "owner": eks.aws.owner},
         instance_tags=fixed,
     )

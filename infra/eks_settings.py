@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from workload.run_config import NotNegative, Section
+from workload.run_config import Endpoint, NotNegative, Section
 
 Cidr = Annotated[str, StringConstraints(pattern=r"^(\d{1,3}\.){3}\d{1,3}/\d{1,2}$")]
 Zone = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-\d[a-z]$")]
@@ -122,11 +122,15 @@ class GpuNodesSettings(Section):
 
 
 class S3Store(Section):
-    """A versioned, encrypted, private bucket; it stays when the stack goes unless `purgeOnDestroy`."""
+    """A versioned, encrypted, private bucket; it stays when the stack goes unless `purgeOnDestroy`.
+
+    `endpoint`: where pods ask for it, if not at the region's own: an interface endpoint, or one that keeps FIPS 140.
+    """
 
     kind: Literal["s3"]
     noncurrent_days: NotNegative  # how long replaced and deleted objects are kept
     purge_on_destroy: bool
+    endpoint: Endpoint | None = None
 
 
 class FsxStore(Section):

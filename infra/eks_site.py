@@ -90,6 +90,7 @@ class EksSite:
             registries=self._eks.registries,
             node_labels=SYSTEM_NODE_LABELS,
             nodes=[self._cluster.system_nodes, *self._cluster.addons],
+            kubeconfig=self._cluster.control_plane.kubeconfig_json,
             cluster=self._cluster.control_plane,
         )
         return RayOperator("ray-operator", args, self._on_cluster)
@@ -101,6 +102,7 @@ class EksSite:
             operator_namespace=self._eks.ray_operator.namespace,
             ready=[self._cluster.system_nodes, *self._cluster.addons],
             cluster=self._cluster.control_plane,
+            store_port=self._plan.store_port,
         )
         return JobSpace("job-space", args, self._on_cluster)
 

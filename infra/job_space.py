@@ -15,13 +15,17 @@ _POD_IDENTITY, _POD_IDENTITY_PORT = "169.254.170.23/32", 80
 
 @dataclass(frozen=True, kw_only=True)
 class JobSpaceArgs:
-    """`ready`: nodes and add-ons, which must be there before and go after. `cluster`: with it all of this is gone too."""
+    """`ready`: nodes and add-ons, which must be there before and go after. `cluster`: with it all of this is gone too.
+
+    `store_port`: of the store's endpoint, where it isn't HTTPS's.
+    """
 
     namespace: str
     service_account: str
     operator_namespace: str
     ready: Sequence[Resource]
     cluster: Resource
+    store_port: int = _HTTPS
 
 
 class JobSpace(ComponentResource):
@@ -74,7 +78,8 @@ class JobSpace(ComponentResource):
             rule(to=[_pods_of_this_namespace()]),
             rule(to=[_namespace("kube-system")], ports=[_port(_DNS, "UDP"), _port(_DNS)]),
             rule(to=[address], ports=[_port(_POD_IDENTITY_PORT)]),
-            rule(ports=[_port(_HTTPS)]),  # the store, and AWS's own endpoints, whose addresses change
+            # The store, and AWS's own endpoints, whose addresses change.
+            rule(ports=[_port(number) for number in sorted({_HTTPS, self._args.store_port})]),
         ]
         return self._create_policy("egress", ["Egress"], ingress=None, egress=rules)
 

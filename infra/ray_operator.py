@@ -11,6 +11,7 @@ from pulumi import ComponentResource, Input, Output, Resource, ResourceOptions, 
 
 from infra import ray_crds
 from infra.eks_settings import RayOperatorSettings, RegistriesSettings
+from infra.operator_crds import OperatorCrds
 from infra.versions import KUBERAY_CHARTS
 from workload.errors import UserError
 
@@ -25,6 +26,7 @@ class RayOperatorArgs:
     registries: RegistriesSettings
     node_labels: Mapping[str, str]  # of the nodes that it runs on
     nodes: Sequence[Resource]  # what must be there first: nodes, and their DNS
+    kubeconfig: Input[str]  # JSON, for what is applied without the provider
     cluster: Resource | None = None  # when it goes, the release is forgotten with it, not uninstalled
 
 
@@ -58,21 +60,15 @@ class RayOperator(ComponentResource):
         )
         return namespace.metadata.name
 
-    def _create_crds(self) -> list[Resource]:
-        """By the class without types: the typed one takes seconds to walk through these schemas."""
-        return [
-            kubernetes.apiextensions.CustomResource(
-                f"{self._name}-{crd['spec']['names']['plural']}-crd",
-                api_version=crd["apiVersion"],
-                kind=crd["kind"],
-                metadata=crd["metadata"],
-                spec=crd["spec"],
-                opts=ResourceOptions(parent=self, retain_on_delete=True),
-            )
-            for crd in ray_crds.operator_crds(self._args.settings.version)
-        ]
+    def _create_crds(self) -> Resource:
+        version = self._args.settings.version
+        return OperatorCrds(
+            f"{self._name}-crds",
+            {"kubeconfig": self._args.kubeconfig, "version": version, "digest": ray_crds.digest(version)},
+            ResourceOptions(parent=self, deleted_with=self._args.cluster),
+        )
 
-    def _create_release(self, namespace: Input[str], crds: list[Resource]) -> Resource:
+    def _create_release(self, namespace: Input[str], crds: Resource) -> Resource:
         """`atomic`: what a failed try leaves behind would be in the way of the next one (pulumi/pulumi-kubernetes#1697)."""
         return kubernetes.helm.v3.Release(
             f"{self._name}-release",
@@ -87,7 +83,7 @@ class RayOperator(ComponentResource):
                 timeout=_WAIT_SECONDS,
                 values=self._values(),
             ),
-            opts=ResourceOptions(parent=self, depends_on=[*crds, *self._args.nodes], deleted_with=self._args.cluster),
+            opts=ResourceOptions(parent=self, depends_on=[crds, *self._args.nodes], deleted_with=self._args.cluster),
         )
 
     def _values(self) -> dict[str, Any]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from infra.eks_settings import EfsStore, FsxStore, S3Store
 from workload.errors import Problem
 
+_PORTS = {"https": 443, "http": 80}
 # https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateFileSystem.html (StorageCapacity)
 _LUSTRE_SMALLEST, _LUSTRE_STEP = 1200, 2400
 
@@ -23,6 +26,19 @@ def store_problems(settings: S3Store | FsxStore | EfsStore, *, is_production: bo
             Problem("store.noncurrentDays", "0", reason, "set it to the days in which a mistake is noticed, such as 90")
         )
     return problems
+
+
+def store_port(settings: S3Store | FsxStore | EfsStore) -> int:
+    """Where pods reach the store, over TCP."""
+    endpoint = urlsplit(settings.endpoint or "") if isinstance(settings, S3Store) else urlsplit("")
+    return endpoint.port or _PORTS.get(endpoint.scheme, _PORTS["https"])
+
+
+def store_notes(settings: S3Store | FsxStore | EfsStore) -> list[str]:
+    """What a preview says of settings that may be meant, and seldom are."""
+    if isinstance(settings, S3Store) and (settings.endpoint or "").startswith("http:"):
+        return [f"store.endpoint = {settings.endpoint}: nothing is encrypted on the way, which S3's own bucket policy refuses"]
+    return []
 
 
 def _lustre_problems(settings: FsxStore) -> list[Problem]:

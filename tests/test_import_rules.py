@@ -73,8 +73,8 @@ def test_pure_modules_know_no_engine_and_no_cluster(name: str) -> None:
 
 def test_every_module_of_infra_has_a_kind() -> None:
     sites = {"site", "existing_site", "eks_site"}  # where components meet
-    outside = {"cluster_access", "live_job", "store_reader", "image_registry", "registry_transport"}
-    others = {"__init__", "__main__", "settings", "job_gate"} | sites | outside | set(STORE_PARTS)
+    outside = {"cluster_access", "live_job", "live_crds", "store_reader", "image_registry", "registry_transport"}
+    others = {"__init__", "__main__", "settings", "job_gate", "operator_crds"} | sites | outside | set(STORE_PARTS)
     names = {path.stem for path in (ROOT / "infra").glob("*.py")}
 
     assert names == {*COMPONENTS, *PURE, *others}

@@ -34,6 +34,7 @@ RunName = Annotated[str, StringConstraints(pattern=RUN_NAME_PATTERN, max_length=
 AbsolutePath = Annotated[str, StringConstraints(pattern=r"^/.+")]
 Positive = Annotated[int, Field(ge=1)]
 NotNegative = Annotated[int, Field(ge=0)]
+Endpoint = Annotated[str, StringConstraints(pattern=r"^https?://[^/\s]+$")]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 
 
@@ -230,7 +231,7 @@ class S3StoreConfig(Section):
     bucket: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]$")]
     prefix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*$")]
     region: Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]+$")]
-    endpoint: Annotated[str, StringConstraints(pattern=r"^https?://[^/\s]+$")] | None
+    endpoint: Endpoint | None
 
 
 AnyStoreConfig = StoreConfig | S3StoreConfig

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from infra.environment_file import read_environment
 from infra.settings import PROJECT
 
 ROOT = Path(__file__).resolve().parents[2]
-STACK = "local"
 # A run that takes a minute: enough steps to interrupt, small enough for two shared cores.
 SMALL = (
     "training.schedule.steps=24", "training.checkpoint.everySteps=6", "training.evaluation.sequences=16",
@@ -29,20 +28,19 @@ SMALL = (
 
 
 class Project:
-    """Commands run in the copy; every one has a bound."""
+    """One environment, in a copy of the project. Commands run in the copy; every one has a bound."""
 
-    def __init__(self, folder: Path, namespace: str, *changes: str) -> None:
-        self.folder, self.namespace = folder, namespace
+    def __init__(self, folder: Path, stack: str, namespace: str, *changes: str) -> None:
+        self.folder, self.stack, self.namespace = folder, stack, namespace
         self._copy()
         self.environment = {
             **os.environ, "PULUMI_BACKEND_URL": f"file://{folder / 'state'}", "PULUMI_CONFIG_PASSPHRASE": "e2e",
             "PULUMI_SKIP_UPDATE_CHECK": "true",
         }  # fmt: skip
         (folder / "state").mkdir()
-        own = (f"target.namespace={namespace}", f"store.path=/var/lib/ray-train-eks-e2e/{namespace}")
-        self._objects = read_environment(ROOT / f"Pulumi.{STACK}.yaml", PROJECT)
-        self.change(*own, *SMALL, *changes)
-        self.pulumi("stack", "init", STACK)
+        self._objects = read_environment(ROOT / f"Pulumi.{stack}.yaml", PROJECT)
+        self.change(f"target.namespace={namespace}", *SMALL, *changes)
+        self.pulumi("stack", "init", stack)
 
     def _copy(self) -> None:
         self.folder.mkdir()
@@ -61,28 +59,40 @@ class Project:
         """Changes settings as a user edits the environment's file."""
         apply_changes(self._objects, changes)
         content = {"config": {f"{PROJECT}:{key}": value for key, value in self._objects.items()}}
-        (self.folder / f"Pulumi.{STACK}.yaml").write_text(yaml.safe_dump(content))
+        (self.folder / f"Pulumi.{self.stack}.yaml").write_text(yaml.safe_dump(content))
 
-    def pulumi(self, *arguments: str, seconds: int = 900, check: bool = True) -> subprocess.CompletedProcess[str]:
-        done = self._run(["pulumi", *arguments, "--non-interactive", "--color", "never"], seconds)
+    def pulumi(
+        self, *arguments: str, seconds: int = 900, check: bool = True, more: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        done = self._run(["pulumi", *arguments, "--non-interactive", "--color", "never"], seconds, more)
         if check and done.returncode:
             raise AssertionError(f"pulumi {' '.join(arguments)} exits {done.returncode}:\n{done.stdout}\n{done.stderr}")
         return done
 
-    def up(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        return self.pulumi("up", "--yes", "--skip-preview", "--stack", STACK, *arguments, check=check)
+    def up(
+        self, *arguments: str, check: bool = True, more: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """`more`: environment variables of this update alone."""
+        return self.pulumi("up", "--yes", "--skip-preview", "--stack", self.stack, *arguments, check=check, more=more)
 
-    def destroy(self) -> subprocess.CompletedProcess[str]:
-        return self.pulumi("destroy", "--yes", "--skip-preview", "--stack", STACK)
+    def refresh(self) -> None:
+        self.pulumi("refresh", "--yes", "--skip-preview", "--stack", self.stack)
+
+    def is_unchanged(self) -> bool:
+        """Whether an update has nothing to do."""
+        return self.up("--expect-no-changes", check=False).returncode == 0
+
+    def destroy(self, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return self.pulumi("destroy", "--yes", "--skip-preview", "--stack", self.stack, check=check)
 
     def fetch(self) -> subprocess.CompletedProcess[str]:
-        return self._run([sys.executable, "-m", "infra", "fetch", "-s", STACK, "--to", str(self.folder / "fetched")], 400)
+        return self._run([sys.executable, "-m", "infra", "fetch", "-s", self.stack, "--to", str(self.folder / "fetched")], 400)
 
     def record(self) -> dict[str, Any]:
         return json.loads((self.folder / "fetched" / "record.json").read_text())
 
     def outputs(self) -> dict[str, Any]:
-        return json.loads(self.pulumi("stack", "output", "--json", "--stack", STACK).stdout)
+        return json.loads(self.pulumi("stack", "output", "--json", "--stack", self.stack).stdout)
 
     def kubectl(self, *arguments: str, check: bool = True) -> str:
         done = self._run(["kubectl", "--request-timeout=20s", "--namespace", self.namespace, *arguments], 120)
@@ -121,9 +131,10 @@ class Project:
     def namespace_is_gone(self) -> bool:
         return self._run(["kubectl", "get", "namespace", self.namespace], 60).returncode != 0
 
-    def _run(self, command: list[str], seconds: int) -> subprocess.CompletedProcess[str]:
+    def _run(self, command: list[str], seconds: int, more: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        environment = {**self.environment, **(more or {})}
         return subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=seconds, check=False
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=seconds, check=False
         )
 
 

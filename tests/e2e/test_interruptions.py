@@ -37,11 +37,11 @@ def test_a_pod_that_is_killed_in_mid_run_ends_the_run_proven_or_the_job_failed(n
 @pytest.fixture
 def stop_operator() -> Iterator[Callable[[], None]]:
     """Stops the operator when called; starts it when the test ends."""
-    stop, start = (os.environ.get(f"RAYTRAIN_E2E_{what}_OPERATOR") for what in ("STOP", "START"))
+    stop, start = (os.environ.get(f"RAYTRAIN_E2E_{what}") for what in ("STOP", "START"))
     if not stop or not start:
-        pytest.skip("RAYTRAIN_E2E_STOP_OPERATOR and RAYTRAIN_E2E_START_OPERATOR don't say how to stop and start the operator")
-    yield lambda: subprocess.run(["sh", "-c", stop], check=True, timeout=60) and None
-    subprocess.run(["sh", "-c", start], check=True, timeout=60)
+        pytest.skip("RAYTRAIN_E2E_STOP and RAYTRAIN_E2E_START don't say how to stop and start a part of the cluster")
+    yield lambda: subprocess.run(["sh", "-c", f"{stop} operator"], check=True, timeout=60) and None
+    subprocess.run(["sh", "-c", f"{start} operator"], check=True, timeout=60)
 
 
 def test_destroy_leaves_nothing_while_the_job_runs(new_project: NewProject) -> None:

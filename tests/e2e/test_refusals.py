@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.project import STACK, Project
+from tests.e2e.project import Project
 from tests.infra.fake_cluster import FakeCluster, kubeconfig
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -17,7 +17,7 @@ NewProject = Callable[..., Project]
 def refusal(project: Project) -> str:
     done = project.up(check=False)
     assert done.returncode != 0
-    stack = project.pulumi("stack", "--stack", STACK, "--show-urns").stdout
+    stack = project.pulumi("stack", "--stack", project.stack, "--show-urns").stdout
     assert "kubernetes:" not in stack
     assert "Traceback" not in done.stdout + done.stderr
     return done.stdout + done.stderr
@@ -57,6 +57,6 @@ def test_numbers_typed_on_the_command_line_are_numbers(without_cluster: NewProje
     file = kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:1")
     project = without_cluster(f"target.kubeconfig={file}")
     for key, kind, value in (("schedule.steps", "int", "30"), ("optimizer.learningRate", "float", "1e-3")):
-        project.pulumi("config", "set", "--stack", STACK, "--path", "--type", kind, f"training.{key}", value)
+        project.pulumi("config", "set", "--stack", project.stack, "--path", "--type", kind, f"training.{key}", value)
 
     assert "doesn't answer" in refusal(project)  # so the settings were fine

@@ -28,6 +28,7 @@ class FakeCluster:
         self.collects = True  # garbage, as Kubernetes does
         self.new_pods = ("Succeeded", "")  # phase and log of every pod that is made
         self.deleted: list[str] = []
+        self.applied: list[dict[str, list[str]]] = []  # the query of each server-side apply
         self.delay_seconds = 0.0
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"cluster": self}))
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
@@ -114,6 +115,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_PATCH(self) -> None:
         path, change = self._path(), self._body()
+        if self.headers["Content-Type"] == "application/apply-patch+yaml":
+            established = {"type": "Established", "status": "True"}
+            self.cluster.objects[path] = {**change, "status": {"conditions": [established] if self.cluster.operator else []}}
+            self.cluster.applied.append(parse_qs(urlsplit(self.path).query))
+            return self._answer(self.cluster.objects[path])
         if path not in self.cluster.objects:
             return self._missing()
         self.cluster.objects[path]["metadata"].update(change["metadata"])

@@ -29,7 +29,7 @@ class FakeRegistry:
         self.requests: list[tuple[str, str | None]] = []
         self.answers: dict[str, Any] = {}
         self.challenge = 'Bearer realm="{url}/token/",service="public.ecr.aws",scope="aws"'
-        self.token: str | None = "anonymous-token"  # noqa: S105 - a test.s
+        self.token: str | None = "anonymous-token"
         self.drips = False
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"

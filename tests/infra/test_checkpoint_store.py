@@ -13,7 +13,7 @@ from infra.checkpoint_store import CheckpointStore
 from infra.eks_settings import EfsStore, FsxStore, S3Store
 from infra.mounted_volume import StoreSite
 from infra.settings_models import HostPathStore
-from infra.store_rules import store_problems
+from infra.store_rules import store_notes, store_port, store_problems
 from tests.infra.component import build
 from tests.infra.fake_engine import Recording
 
@@ -71,6 +71,27 @@ def test_pods_reach_the_bucket_without_a_volume() -> None:
     assert seen["location"] == {
         "kind": "s3", "bucket": "made-up", "prefix": "store", "region": "us-east-2", "endpoint": None,
     }  # fmt: skip
+
+
+def test_an_endpoint_of_ones_own_is_where_pods_ask() -> None:
+    own = S3.model_copy(update={"endpoint": "https://bucket.vpce-0123.s3.us-east-2.vpce.amazonaws.com"})
+
+    assert made(own)[1]["location"]["endpoint"] == own.endpoint
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "port"),
+    [(None, 443), ("https://s3.example", 443), ("https://s3.example:9000", 9000), ("http://s3.example", 80)],
+)
+def test_the_port_of_the_endpoint_is_known_to_the_network_policy(endpoint: str | None, port: int) -> None:
+    assert store_port(S3.model_copy(update={"endpoint": endpoint})) == port
+
+
+def test_an_endpoint_in_the_clear_is_said_and_another_is_not() -> None:
+    (note,) = store_notes(S3.model_copy(update={"endpoint": "http://s3.example"}))
+
+    assert "store.endpoint = http://s3.example: nothing is encrypted on the way" in note
+    assert store_notes(S3) == store_notes(EFS) == []
 
 
 def test_the_location_is_what_the_run_config_takes() -> None:

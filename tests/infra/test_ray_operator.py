@@ -33,19 +33,9 @@ def program(registries: RegistriesSettings | None = None, **changes: Any) -> Ray
         registries=registries or RegistriesSettings(),
         node_labels={"nodes": "system"},
         nodes=[nodes],
+        kubeconfig="{}",
     )
     return RayOperator("operator", args)
-
-
-@pytest.fixture
-def small_crds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The real ones take seconds."""
-    small = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "rayjobs.ray.io"},
-    }
-    monkeypatch.setattr(ray_crds, "operator_crds", lambda _version: [{**small, "spec": {"names": {"plural": "rayjobs"}}}])
 
 
 @pytest.fixture(scope="module")
@@ -64,23 +54,19 @@ def test_the_chart_is_pinned_and_leaves_the_crds_alone(managed: Recording) -> No
     assert "image" not in release["values"]
 
 
-def test_c160_the_crds_outlive_the_stack_and_nothing_else_does(managed: Recording) -> None:
-    kept = {request.name for request in managed.requests.values() if request.retainOnDelete}
+def test_c019_the_crds_are_those_of_the_chart_and_come_before_it(managed: Recording) -> None:
+    crds = managed.of("operator-crds")
 
-    assert kept == {f"operator-{plural}-crd" for plural in CRDS}
-    assert {managed.request(name).type for name in kept} == {"kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"}
-
-
-def test_c019_the_crds_are_there_before_the_operator_and_so_change_first(managed: Recording) -> None:
-    assert {f"operator-{plural}-crd" for plural in CRDS} | {"nodes"} <= managed.comes_after("operator-release")
+    assert (crds["version"], crds["digest"]) == ("1.6.2", ray_crds.digest("1.6.2"))
+    assert "operator-crds" in managed.comes_after("operator-release")
+    assert "nodes" in managed.comes_after("operator-release")
 
 
-def test_the_crd_is_sent_whole_and_is_the_one_that_jobs_are_checked_against(managed: Recording) -> None:
-    spec = managed.of("operator-rayjobs-crd")["spec"]
-    (version,) = [version for version in spec["versions"] if version["name"] == "v1"]
+def test_the_crd_is_the_one_that_jobs_are_checked_against() -> None:
+    (crd,) = [crd for crd in ray_crds.operator_crds("1.6.2") if crd["metadata"]["name"] == "rayjobs.ray.io"]
+    (version,) = [version for version in crd["spec"]["versions"] if version["name"] == "v1"]
     expected = {key: value for key, value in ray_job_schema().items() if not key.startswith("x-source")}
 
-    assert managed.of("operator-rayjobs-crd")["metadata"]["name"] == "rayjobs.ray.io"
     assert version["schema"]["openAPIV3Schema"]["properties"]["spec"] == expected["properties"]["spec"]
 
 
@@ -94,7 +80,6 @@ def test_an_operator_whose_crds_are_not_at_hand_is_refused() -> None:
         program(version="1.9.0")
 
 
-@pytest.mark.usefixtures("small_crds")
 def test_mirrors_serve_chart_and_image() -> None:
     mirrors = RegistriesSettings(charts="https://charts.example", images="registry.example/mirror")
     release = build(lambda: program(mirrors)).of("operator-release")
@@ -103,7 +88,6 @@ def test_mirrors_serve_chart_and_image() -> None:
     assert release["values"]["image"] == {"repository": "registry.example/mirror/kuberay/operator", "tag": "v1.6.2"}
 
 
-@pytest.mark.usefixtures("small_crds")
 def test_a_preview_shows_the_same_resources() -> None:
     assert build(program, preview=True).names() == build(program).names()
 

@@ -1,0 +1,83 @@
+"""The operator's CRDs in a live cluster: applied server-side, marked with the hash of what they were made from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+
+from infra import ray_crds
+from infra.cluster_access import open_client, plain
+
+_DIGEST_LABEL = "ray-train-eks/crds"
+_MANAGER = "ray-train-eks"
+_APPLY_SECONDS = 60  # for one object, of up to half a megabyte
+_ESTABLISHED_SECONDS = 60
+_POLL_SECONDS = 1
+
+
+class LiveCrds:
+    """Those of one version of the operator. `digest`: of the file that they come from."""
+
+    def __init__(self, kubeconfig: str, version: str, digest: str) -> None:
+        self._crds = {crd["metadata"]["name"]: crd for crd in ray_crds.operator_crds(version)}
+        self._label = digest[:16]
+        self._api = open_client(kubeconfig, None)
+        self._definitions = client.ApiextensionsV1Api(self._api)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._api.close()
+
+    def apply(self) -> None:
+        """Also over what a chart or a person has put there: from here on the stack keeps them. Raises: TimeoutError."""
+        for name, crd in self._crds.items():
+            metadata = crd["metadata"]
+            labels = {**metadata.get("labels", {}), _DIGEST_LABEL: self._label}
+            self._put(name, {**crd, "metadata": {**metadata, "labels": labels}})
+        self._wait_until_established()
+
+    def are_applied(self) -> bool:
+        """Whether each is there, and made from these bytes."""
+        labels = [(self._read(name) or {}).get("metadata", {}).get("labels", {}) for name in self._crds]
+        return all(found.get(_DIGEST_LABEL) == self._label for found in labels)
+
+    def _put(self, name: str, body: Mapping[str, Any]) -> None:
+        """By hand, because the client's own method sends a body of another type."""
+        self._api.call_api(
+            f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}",
+            "PATCH",
+            query_params=[("fieldManager", _MANAGER), ("force", "true")],
+            header_params={"Accept": "application/json", "Content-Type": "application/apply-patch+yaml"},
+            body=body,
+            auth_settings=["BearerToken"],
+            _preload_content=False,
+            _request_timeout=_APPLY_SECONDS,
+        )
+
+    def _wait_until_established(self) -> None:
+        deadline = time.monotonic() + _ESTABLISHED_SECONDS
+        waiting = list(self._crds)
+        while waiting := [name for name in waiting if not _is_established(self._read(name) or {})]:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not established after {_ESTABLISHED_SECONDS} s: CRD {', '.join(waiting)}")
+            time.sleep(_POLL_SECONDS)
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        try:
+            return plain(self._definitions.read_custom_resource_definition, name)
+        except ApiException as error:
+            if error.status == 404:
+                return None
+            raise
+
+
+def _is_established(crd: Mapping[str, Any]) -> bool:
+    conditions = crd.get("status", {}).get("conditions", [])
+    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)

@@ -1,0 +1,135 @@
+"""These tests need a Pulumi engine whose AWS provider works on an account in a folder, whose EKS cluster is a real one.
+
+RAYTRAIN_E2E_ACCOUNT: that folder. RAYTRAIN_E2E_CHARTS: a Helm repository with the three charts. RAYTRAIN_E2E_FAULTS: the
+name of the variable that makes an operation of the account fail. RAYTRAIN_E2E_STOP, RAYTRAIN_E2E_START: commands that stop
+and start the part of the cluster that is named after them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.engine.account import Account
+from tests.engine.bucket_service import BucketService, bucket_service
+from tests.engine.eks_project import STACK, EksProject
+from tests.engine.pod_identity import AGENT_ADDRESS, Agent, Webhook
+
+ROLES = ("system", "gpu", "efa")  # of nodes; the one node of the cluster has them all
+DEVICES = {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "2"}
+RELEASES = {"kuberay-operator": "ray-system", "nvidia-device-plugin": "kube-system", "aws-efa-k8s-device-plugin": "kube-system"}
+
+
+def kubectl(*arguments: str, stdin: str | None = None, check: bool = True) -> str:
+    command = ["kubectl", "--request-timeout=20s", *arguments]
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120, check=False)
+    if check and done.returncode:
+        raise AssertionError(f"{' '.join(command)}: {done.stderr}")
+    return done.stdout
+
+
+@dataclass(frozen=True)
+class World:
+    """What surrounds a stack here: the account, and what the account's services do in the cluster."""
+
+    account: Account
+    buckets: BucketService
+    agent: Agent
+
+
+@pytest.fixture(scope="session")
+def account() -> Account:
+    folder = os.environ.get("RAYTRAIN_E2E_ACCOUNT")
+    missing = [program for program in ("pulumi", "kubectl", "helm") if shutil.which(program) is None]
+    if not folder or missing:
+        pytest.skip(f"no account in a folder (RAYTRAIN_E2E_ACCOUNT), or not on PATH: {', '.join(missing) or 'nothing'}")
+    return Account(Path(folder))
+
+
+@contextlib.contextmanager
+def _nodes() -> Iterator[str]:
+    """The node is one of each role, with devices that are made up. Yields its address."""
+    (node,) = json.loads(kubectl("get", "nodes", "--output", "json"))["items"]
+    name = node["metadata"]["name"]
+    labels = [f"ray-train-eks/{role}" for role in ROLES]
+    kubectl("label", "node", name, "--overwrite", *(f"{label}=true" for label in labels))
+    patch = [
+        {"op": "add", "path": f"/status/capacity/{key.replace('/', '~1')}", "value": count} for key, count in DEVICES.items()
+    ]
+    kubectl("patch", "node", name, "--subresource=status", "--type=json", "--patch", json.dumps(patch))
+    yield next(each["address"] for each in node["status"]["addresses"] if each["type"] == "InternalIP")
+    kubectl("label", "node", name, *(f"{label}-" for label in labels))
+
+
+@contextlib.contextmanager
+def _pod_identity(account: Account, folder: Path) -> Iterator[Agent]:
+    subprocess.run(["ip", "address", "add", f"{AGENT_ADDRESS}/32", "dev", "lo"], check=True, timeout=20)
+    agent, webhook = Agent(account.is_associated), Webhook(account.is_associated, folder)
+    kubectl("apply", "--filename", "-", stdin=json.dumps(webhook.configuration("pod-identity")))
+    try:
+        yield agent
+    finally:
+        kubectl("delete", "mutatingwebhookconfiguration", "pod-identity")
+        agent.close()
+        webhook.close()
+        subprocess.run(["ip", "address", "del", f"{AGENT_ADDRESS}/32", "dev", "lo"], check=True, timeout=20)
+
+
+@pytest.fixture(scope="session")
+def world(account: Account, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("pod-identity")
+    with _nodes() as address, bucket_service(account, address) as buckets, _pod_identity(account, folder) as agent:
+        yield World(account, buckets, agent)
+
+
+@pytest.fixture(scope="module")
+def new_stack(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., EksProject]]:
+    """Makes a project of its own. What a failed test left in the cluster is removed: there the cluster is never deleted."""
+    made: list[EksProject] = []
+
+    def make(*changes: str) -> EksProject:
+        folder = tmp_path_factory.mktemp("stack") / "project"
+        made.append(EksProject(folder, os.environ["RAYTRAIN_E2E_CHARTS"], world.buckets.endpoint, *changes))
+        return made[-1]
+
+    yield make
+    for project in made:
+        project.pulumi("cancel", "--yes", "--stack", STACK, check=False)
+        project.destroy(check=False)
+    forget_the_cluster()
+
+
+def forget_the_cluster() -> None:
+    """What is gone with an EKS cluster, and outlives one that isn't deleted."""
+    for release, namespace in RELEASES.items():
+        command = ["helm", "uninstall", release, "--namespace", namespace]
+        subprocess.run(command, capture_output=True, timeout=120, check=False)
+    for namespace in ("ray-train", "ray-system"):
+        kubectl("delete", "pods", "--all", "--namespace", namespace, "--grace-period=0", "--force", check=False)
+    kubectl("delete", "namespace", "ray-train", "ray-system", "--ignore-not-found", "--wait", "--timeout=90s")
+
+
+@contextlib.contextmanager
+def no_system_node() -> Iterator[None]:
+    """Nothing that belongs on a system node can be scheduled meanwhile."""
+    kubectl("label", "node", "--all", "ray-train-eks/system-")
+    yield
+    kubectl("label", "node", "--all", "ray-train-eks/system=true")
+
+
+def fails(what: str) -> dict[str, str]:
+    """Environment variables that make an operation of the account fail: `type:operation:message`."""
+    return {os.environ["RAYTRAIN_E2E_FAULTS"]: what}
+
+
+def part(action: str, name: str) -> None:
+    """Stops or starts a part of the cluster."""
+    subprocess.run(["sh", "-c", f"{os.environ[f'RAYTRAIN_E2E_{action}']} {name}"], check=True, capture_output=True, timeout=120)

@@ -1,0 +1,72 @@
+"""The environment `dev` as a project of a test: an image lock of its own, and a run that this machine's CPUs can carry."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.e2e.project import Project
+
+STACK = "dev"
+DIGESTS = {"first": "sha256:" + "d" * 64, "second": "sha256:" + "e" * 64}
+REPOSITORY = "public.ecr.aws/deep-learning-containers/ray"
+# The same stack around a run that says by its name that it has no GPU: two pods with one worker each.
+CPU_RUN = (
+    "training.runName=cpu-dev", "training.model.hiddenSize=192", "training.model.intermediateSize=512",
+    "training.model.numAttentionHeads=6", "training.model.maxPositionEmbeddings=128", "training.tokenizer.vocabSize=1024",
+    "training.sharding.precision=float32", "training.sharding.activationCheckpointing=false",
+    "training.optimizer.learningRate=0.002", "training.optimizer.warmupSteps=6",
+    "training.schedule.globalBatchSequences=16", "training.schedule.microBatchSequences=8",
+    "workers={count: 2, perPod: 1, cpusPerWorker: 1, gpusPerWorker: 0, cpu: 600m, memory: 3Gi, sharedMemory: 512Mi}",
+    "job.head={cpu: 300m, memory: 3Gi}", "job.submitter={cpu: 50m, memory: 512Mi}",
+    "job.preRunningDeadlineSeconds=300", "job.activeDeadlineSeconds=900", "job.waitForRunningSeconds=300",
+)  # fmt: skip
+
+
+class EksProject(Project):
+    """`store_endpoint`: of a service that speaks S3's protocol, where the pods find the bucket."""
+
+    def __init__(self, folder: Path, charts: str, store_endpoint: str, *changes: str) -> None:
+        own = (f"registries.charts={charts}", f"store.endpoint={store_endpoint}")
+        super().__init__(folder, STACK, "ray-train", *CPU_RUN, *own, *changes)
+        self.lock_image("first")
+
+    def edit(self, file: str, old: str, new: str) -> None:
+        """Changes the copy's code, for what would take a test too long as it is."""
+        path = self.folder / file
+        text = path.read_text()
+        assert text.count(old) == 1, f"{file} has {old!r} {text.count(old)} times"
+        path.write_text(text.replace(old, new))
+
+    def preview(self) -> dict[str, str]:
+        """What an update would do, by the resource's name."""
+        return steps(self.pulumi("preview", "--json", "--stack", STACK).stdout)
+
+    def lock_image(self, *names: str) -> None:
+        """Pins the image by the digest of that name, as `python -m infra image lock` would; the newest first."""
+        entries = [
+            {
+                "repository": REPOSITORY, "tag": "train-ml-cuda-v1.1.0", "digest": DIGESTS[name],
+                "lockedAt": "2026-12-01T00:00:00Z", "registry": "test", "compressedBytes": 1,
+                "versions": {"ray": "2.58.0", "python": "3.13", "cuda": "13.0.2"}, "versionSources": {},
+            }
+            for name in names
+        ]  # fmt: skip
+        (self.folder / "infra/image.lock.json").write_text(json.dumps({"schemaVersion": 1, "history": entries}))
+
+
+# What an engine does to a resource, as one word; reads, and steps of components alone, change nothing.
+_WORDS = {
+    "create": "create", "update": "update", "delete": "delete", "replace": "replace",
+    "create-replacement": "replace", "delete-replaced": "replace",
+}  # fmt: skip
+
+
+def steps(plan: str) -> dict[str, str]:
+    """What `pulumi preview --json` plans, by the resource's name."""
+    found: dict[str, str] = {}
+    for step in json.loads(plan)["steps"]:
+        kind, name = step["urn"].split("::")[2:4]
+        if step["op"] in _WORDS and not kind.split("$")[-1].startswith(("ray-train-eks:", "eks:index:", "pulumi:")):
+            found[name] = _WORDS[step["op"]]
+    return found

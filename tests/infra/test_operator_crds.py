@@ -1,0 +1,78 @@
+"""The operator's CRDs in a cluster: applied whole, known by their hash, never deleted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from infra import live_crds, ray_crds
+from infra.operator_crds import OperatorCrdsProvider
+from tests.infra.fake_cluster import FakeCluster
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+NAMES = {"rayclusters.ray.io", "rayjobs.ray.io", "rayservices.ray.io"}
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a megabyte each is for a real cluster."""
+    kind = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    found = [{**kind, "metadata": {"name": name}, "spec": {"group": "ray.io"}} for name in sorted(NAMES)]
+    monkeypatch.setattr(ray_crds, "operator_crds", lambda _version: found)
+
+
+def props(kubeconfig_file: str, **more: str) -> dict[str, Any]:
+    return {"kubeconfig": kubeconfig_file, "version": "1.6.2", "digest": "0123456789abcdef" * 4, **more}
+
+
+def in_cluster(cluster: FakeCluster) -> set[str]:
+    return {path.removeprefix(f"{CRDS}/") for path in cluster.objects if path.startswith(CRDS)}
+
+
+def test_a_chart_that_has_put_them_there_already_is_no_conflict(cluster: FakeCluster, kubeconfig_file: str) -> None:
+    cluster.add(CRDS, "rayjobs.ray.io")
+    OperatorCrdsProvider().create(props(kubeconfig_file))
+
+    assert in_cluster(cluster) == NAMES
+    assert cluster.objects[f"{CRDS}/rayjobs.ray.io"]["spec"] == {"group": "ray.io"}
+    assert cluster.applied == [{"fieldManager": ["ray-train-eks"], "force": ["true"]}] * 3
+
+
+def test_c160_a_destroy_leaves_them_with_every_job_of_the_cluster(cluster: FakeCluster, kubeconfig_file: str) -> None:
+    OperatorCrdsProvider().create(props(kubeconfig_file))
+    OperatorCrdsProvider().delete("operator-crds", props(kubeconfig_file))
+
+    assert in_cluster(cluster) == NAMES
+
+
+@pytest.mark.parametrize("damage", ["gone", "another chart's"])
+def test_c019_a_refresh_finds_crds_that_are_not_the_operators(cluster: FakeCluster, kubeconfig_file: str, damage: str) -> None:
+    provider, wanted = OperatorCrdsProvider(), props(kubeconfig_file)
+    outs = provider.create(wanted).outs
+    assert provider.read("operator-crds", outs or {}).outs == wanted
+    if damage == "gone":
+        del cluster.objects[f"{CRDS}/rayclusters.ray.io"]
+    else:
+        cluster.objects[f"{CRDS}/rayclusters.ray.io"]["metadata"]["labels"] = {}
+
+    found = provider.read("operator-crds", outs or {}).outs
+    assert provider.diff("operator-crds", found, wanted).changes
+    provider.update("operator-crds", found, wanted)
+    assert provider.read("operator-crds", wanted).outs == wanted
+
+
+def test_the_same_hash_is_no_change_and_another_one_is(kubeconfig_file: str) -> None:
+    provider, wanted = OperatorCrdsProvider(), props(kubeconfig_file)
+
+    assert not provider.diff("operator-crds", wanted, dict(wanted)).changes
+    assert provider.diff("operator-crds", wanted, {**wanted, "digest": "f" * 64}).changes
+
+
+def test_crds_that_are_never_served_are_named(
+    cluster: FakeCluster, kubeconfig_file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_crds, "_ESTABLISHED_SECONDS", 0.1)
+    cluster.operator = False
+    with pytest.raises(TimeoutError, match=r"not established after 0\.1 s: CRD rayclusters\.ray\.io, rayjobs"):
+        OperatorCrdsProvider().create(props(kubeconfig_file))
