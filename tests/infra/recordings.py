@@ -137,19 +137,7 @@ def run(environment: str = "dev", *, preview: bool = False, **changes: Any) -> R
         patch.setenv("PULUMI_ERROR_OUTPUT_STRING", "true")
         patch.setattr(image, "read_lock", lambda: LOCK)
         patch.setattr("infra.cluster_access.check_cluster", lambda target, needs_namespace: target.context or "the-context")
-        # The real ones take seconds to read; tests/infra/test_ray_operator.py judges them.
-        patch.setattr("infra.ray_crds.operator_crds", lambda _version: [_small_crd(kind) for kind in _RAY_KINDS])
         return record(PROGRAM, config_of(environment, **changes), environment, preview=preview, computed=computed)
-
-
-_RAY_KINDS = ("RayCluster", "RayJob", "RayService")
-
-
-def _small_crd(kind: str) -> dict[str, Any]:
-    plural = f"{kind.lower()}s"
-    spec = {"group": "ray.io", "scope": "Namespaced", "names": {"kind": kind, "plural": plural}, "versions": []}
-    named = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
-    return {**named, "metadata": {"name": f"{plural}.ray.io"}, "spec": spec}
 
 
 def _store(settings: FsxStore | EfsStore) -> Recording:

@@ -127,12 +127,12 @@ def plain_texts(value: Any) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", ["dev", "prod"])
 def test_what_a_provider_calls_secret_stays_secret_wherever_it_goes(name: str) -> None:
-    """The kubeconfig: neither the provider nor the gate nor the export may unwrap it."""
+    """The kubeconfig: neither the provider nor what reaches the cluster past it nor the export may unwrap it."""
     recording = recorded(name)
     values = {**recording.inputs, "exports": recording.exports}
     holders = {where.rsplit("::", 1)[-1] for where, value in values.items() if KUBECONFIG in texts(value)}
 
-    assert holders == {"cluster-provider", "job-gate", "exports"}
+    assert holders == {"cluster-provider", "ray-operator-crds", "job-gate", "exports"}
     assert [where for where, value in values.items() if KUBECONFIG in plain_texts(value)] == []
 
 
