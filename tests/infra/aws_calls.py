@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.infra.aws_request import Call
-from tests.infra.recordings import CONTROL_PLANE
+from tests.infra.eks_component import CONTROL_PLANE
 
 _TAGS = {"tags": "TagSpecifications[].Tags"}
 _PERMISSION = {

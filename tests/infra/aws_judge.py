@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.infra import aws_model
 from tests.infra.aws_calls import CALLS, OF_THE_PROVIDER
-from tests.infra.recordings import CONTROL_PLANE
+from tests.infra.eks_component import CONTROL_PLANE
 
 # What the models leave open, with where it is written.
 # https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html

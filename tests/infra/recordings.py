@@ -22,18 +22,19 @@ from infra.environment_file import read_environment
 from infra.image import ImageLock, LockEntry
 from infra.mounted_volume import StoreSite
 from infra.settings import PROJECT
+from tests.infra import eks_component
+from tests.infra.component import ACCOUNT
+from tests.infra.eks_component import CONTROL_PLANE, KUBECONFIG
 from tests.infra.environments import ROOT
 from tests.infra.fake_engine import Recording, record
 
 PROGRAM = ROOT / "__main__.py"
 RAY_JOB = "kubernetes:ray.io/v1:RayJob"
-CONTROL_PLANE = "eks:index:Cluster"
-ACCOUNT, REGION = "123456789012", "us-east-2"
+REGION = "us-east-2"
 DIGEST = "sha256:" + "d" * 64
 # What the provider puts behind a logical name to make a physical one.
 # https://www.pulumi.com/docs/iac/concepts/resources/names/#autonaming
 NAME_SUFFIX = "-0a1b2c3"
-KUBECONFIG = json.dumps({"users": [{"user": {"exec": {"command": "aws"}}}]})
 LOCK = ImageLock(
     schema_version=1,
     history=(
@@ -99,12 +100,10 @@ def computed(kind: str, name: str, inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _control_plane(inputs: dict[str, Any]) -> dict[str, Any]:
-    urn = f"urn:pulumi:test::{PROJECT}::{CONTROL_PLANE}$aws:eks/cluster:Cluster::{inputs['name']}"
-    reference = {rpc._special_sig_key: rpc._special_resource_sig, "urn": urn, "id": inputs["name"]}
-    group = f"sg-{_hex(inputs['name'])}"
-    # Marked as a secret, which the component may do in any version, so that a recording shows where it goes.
+    """The kubeconfig as a secret, which the component may call it in any version, so that a recording shows where it goes."""
     secret = {rpc._special_sig_key: rpc._special_secret_sig, "value": KUBECONFIG}
-    return {"eksCluster": reference, "clusterSecurityGroupId": group, "kubeconfigJson": secret}
+    found = eks_component.computed(CONTROL_PLANE, inputs["name"], inputs)
+    return {**found, "clusterSecurityGroupId": f"sg-{_hex(inputs['name'])}", "kubeconfigJson": secret}
 
 
 def _hex(name: str) -> str:

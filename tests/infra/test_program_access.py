@@ -6,9 +6,10 @@ import json
 
 import pytest
 
+from tests.infra.component import ACCOUNT
 from tests.infra.iam_documents import document
 from tests.infra.iam_evaluation import ALLOWED, DENIED, NOT_ALLOWED, Request, decide
-from tests.infra.recordings import ACCOUNT, REGION, recorded
+from tests.infra.recordings import REGION, recorded
 
 
 def text_of(environment: str, holder: str) -> str:

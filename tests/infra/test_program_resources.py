@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from pulumi.runtime import rpc
 
-from tests.infra.eks_component import texts
+from tests.infra.eks_component import KUBECONFIG, texts
 from tests.infra.environments import ROOT
 from tests.infra.fake_engine import Recording
-from tests.infra.recordings import ALL, ENVIRONMENTS, KUBECONFIG, recorded
+from tests.infra.recordings import ALL, ENVIRONMENTS, recorded
 
 COMPONENT = "ray-train-eks:index:"
 # Children of the stack itself that are no component: everything on AWS is made through this one.
