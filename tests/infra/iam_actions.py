@@ -16,6 +16,9 @@ KEY = re.compile(_ACCOUNT.format(service="kms") + r"key/[0-9a-f-]{36}")
 LOG_GROUP = re.compile(_ACCOUNT.format(service="logs") + r"log-group:[\w./#-]+(:\*)?")
 LOG_STREAM = re.compile(_ACCOUNT.format(service="logs") + r"log-group:[\w./#-]+:(\*|log-stream:.+)")
 
+# Asked of all groups at once, whatever name is looked for.
+LOG_GROUPS = re.compile(_ACCOUNT.format(service="logs") + r"log-group:\*")
+
 # Action -> the kind of resource that it is about.
 ACTIONS: Mapping[str, re.Pattern[str]] = {
     "s3:ListBucket": BUCKET,
@@ -28,7 +31,7 @@ ACTIONS: Mapping[str, re.Pattern[str]] = {
     "kms:Encrypt": KEY,
     "kms:GenerateDataKey": KEY,
     "logs:CreateLogStream": LOG_GROUP,
-    "logs:DescribeLogGroups": LOG_GROUP,
+    "logs:DescribeLogGroups": LOG_GROUPS,
     "logs:DescribeLogStreams": LOG_GROUP,
     "logs:PutLogEvents": LOG_STREAM,
 }

@@ -159,6 +159,7 @@ def test_flow_logs_write_to_their_group_and_to_no_other() -> None:
 
     assert may("logs:CreateLogStream", own) == may("logs:PutLogEvents", f"{own}:log-stream:eni-1") == ALLOWED
     assert may("logs:CreateLogStream", clusters) == may("logs:PutLogEvents", f"{clusters}:log-stream:a") == NOT_ALLOWED
+    assert may("logs:DescribeLogGroups", f"{groups}:log-stream:") == ALLOWED  # as CloudWatch asks, for any name
     assert may("logs:DeleteLogGroup", own) == may("logs:DeleteLogStream", f"{own}:log-stream:eni-1") == NOT_ALLOWED
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from infra.policy.iam import judge_document
 from tests.infra.iam_actions import ACCESS_POLICIES, ACTIONS, TRUST_ACTIONS
 from tests.infra.iam_documents import BUCKET, IDENTITY, KEY, TRUST, Document, document, documents, findings
 from tests.infra.recordings import ALL, recorded
@@ -27,6 +28,14 @@ def test_every_document_is_one_that_iam_takes_and_holds_nothing_that_is_not_list
     found = {each.holder: findings(each) for each in documents(recorded(name))}
 
     assert {holder: said for holder, said in found.items() if said} == {}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_policy_pack_has_nothing_to_say_of_them(name: str) -> None:
+    recording = recorded(name)
+    said = {each.holder: list(judge_document(each.text, recording.request(each.holder).type)) for each in documents(recording)}
+
+    assert {holder: messages for holder, messages in said.items() if messages} == {}
 
 
 def test_the_documents_are_these() -> None:
