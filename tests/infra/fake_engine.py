@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import runpy
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import grpc
+import pytest
 from google.protobuf import empty_pb2, json_format, struct_pb2
 from pulumi.automation._server import LanguageServer
 from pulumi.runtime import rpc
-from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc, language_pb2, resource_pb2, resource_pb2_grpc
+from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc, language_pb2, resource_pb2, resource_pb2_grpc, source_pb2
 
 Computed = Callable[[str, str, dict[str, Any]], dict[str, Any]]
 
@@ -140,6 +142,15 @@ class _Engine(engine_pb2_grpc.EngineServicer):
         return engine_pb2.RequirePulumiVersionResponse()
 
 
+@contextmanager
+def _without_what_nobody_reads() -> Iterator[None]:
+    """Debug messages and where each resource was written: more than half of a run's time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pulumi.log.debug", lambda *_args, **_more: None)
+        patch.setattr("pulumi.runtime.resource._get_stack_trace", source_pb2.StackTrace)
+        yield
+
+
 def record(
     program: Path | Callable[[], None],
     config: Mapping[str, str],
@@ -166,7 +177,8 @@ def record(
         config=dict(config), configSecretKeys=list(secret_keys),
     )  # fmt: skip
     try:
-        recording.error = LanguageServer(run).Run(request, None).error
+        with _without_what_nobody_reads():
+            recording.error = LanguageServer(run).Run(request, None).error
     except Exception as error:  # the runner itself raises when it drains failed tasks
         recording.error = f"{type(error).__name__}: {error}"
     finally:
