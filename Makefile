@@ -26,7 +26,7 @@ check: .venv/.ready ## formatting, lint, types, import rules, documents against 
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/basedpyright
-	$(BIN)/python -m pytest -q tests/test_import_rules.py tests/test_docs.py
+	$(BIN)/python -m pytest -q tests/test_import_rules.py tests/test_docs.py tests/test_cases.py
 
 e2e: .venv/.ready ## the stack on a real cluster: needs pulumi, and a kubeconfig that reaches Kubernetes with KubeRay
 	$(BIN)/python -m pytest -m e2e tests/e2e tests/engine

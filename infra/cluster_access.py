@@ -17,6 +17,8 @@ from infra.versions import KUBERAY_CHARTS, KUBERAY_OPERATOR
 from workload.errors import bad_input
 
 REQUEST_SECONDS = 10  # for one request, of which a healthy cluster needs one; the client ignores fractions
+_SCHEMAS = "/openapi/v3/apis/ray.io/v1"
+_NEWEST_FIELD = "preRunningDeadlineSeconds"  # of all that the RayJob uses it came last, with KubeRay 1.6
 INSTALL_COMMAND = (
     f"helm install kuberay-operator kuberay-operator --repo {KUBERAY_CHARTS} --version {KUBERAY_OPERATOR}"
     " --namespace ray-system --create-namespace"
@@ -69,6 +71,7 @@ def check_cluster(target: TargetSettings, needs_namespace: bool) -> str:
     try:
         with open_client(target.kubeconfig, context) as api:
             _check_ray_jobs(api, context)
+            _check_fields(api, context)
             if needs_namespace:
                 _check_namespace(api, target.namespace)
     except (HTTPError, OSError, ConfigException) as error:
@@ -87,6 +90,26 @@ def _check_ray_jobs(api: client.ApiClient, context: str) -> None:
         served = None
     if served is None or not any(resource.name == "rayjobs" for resource in served.resources):
         raise bad_input("target.context", context, "serves no RayJob (ray.io/v1): KubeRay is missing", INSTALL_COMMAND)
+
+
+def _check_fields(api: client.ApiClient, context: str) -> None:
+    """An older KubeRay serves RayJobs too, and drops the fields that it doesn't know without a word (ray-project/ray#44826).
+
+    From what discovery tells everyone; who may not read even that is not kept from trying.
+    """
+    try:
+        answer: Any = api.call_api(
+            _SCHEMAS, "GET", auth_settings=["BearerToken"], _preload_content=False, _request_timeout=REQUEST_SECONDS,
+            _return_http_data_only=True,
+        )  # fmt: skip
+    except ApiException:
+        return
+    schemas = json.loads(answer.data).get("components", {}).get("schemas", {})
+    (job,) = [schema for name, schema in schemas.items() if name.endswith(".v1.RayJob")] or [{}]
+    spec = job.get("properties", {}).get("spec", {}).get("properties", {})
+    if spec and _NEWEST_FIELD not in spec:
+        reason = f"has a KubeRay whose RayJobs lack {_NEWEST_FIELD}, so that job.preRunningDeadlineSeconds would do nothing"
+        raise bad_input("target.context", context, reason, f"upgrade it and its CRDs to {KUBERAY_OPERATOR}")
 
 
 def _check_namespace(api: client.ApiClient, namespace: str) -> None:

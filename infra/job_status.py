@@ -60,5 +60,11 @@ def pod_troubles(pods: Iterable[Mapping[str, Any]]) -> list[str]:
             waiting = (container.get("state") or {}).get("waiting") or {}
             if waiting.get("reason", "PodInitializing") not in ("PodInitializing", "ContainerCreating"):
                 text = f"{waiting['reason']}: {waiting.get('message', '')}".removesuffix(": ")
-                troubles.append(f"pod {name}, container {container['name']}: {text}")
+                troubles.append(f"pod {name}, container {container['name']}: {text}{_last_end(container)}")
     return troubles
+
+
+def _last_end(container: Mapping[str, Any]) -> str:
+    """How the container ended before it was started again: `CrashLoopBackOff` alone doesn't say (ray-project/kuberay#4272)."""
+    ended = (container.get("lastState") or {}).get("terminated")
+    return f" (it ended with exit code {ended['exitCode']}, {ended.get('reason', 'no reason')})" if ended else ""

@@ -20,6 +20,7 @@ HINTS = {
     "image.reference": "REGISTRY/NAME:TAG or REGISTRY/NAME@sha256:DIGEST",
     "image.rayVersion": "the version of Ray inside the image, such as 2.58.0 (in quotes)",
     "workers.count": "the number of Ray Train workers in all, 1 or more",
+    "gpuNodes.zone": "write out one of network.zones: EFA needs all nodes in one zone, and another zone replaces them all",
     "store.path": "an absolute path on the nodes, such as /var/lib/ray-train-eks",
 }
 _SUFFIX_HINTS = {"cpu": "cores, or thousandths with m: 2 or 600m", "emory": "a size with a suffix: 512Mi, 3Gi or 8G"}

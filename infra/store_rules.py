@@ -8,6 +8,10 @@ from infra.eks_settings import EfsStore, FsxStore, S3Store
 from workload.errors import Problem
 
 _PORTS = {"https": 443, "http": 80}
+_LUSTRE_NOTE = (
+    "store.kind = fsx: whether the nodes' kernel has a Lustre client isn't known here, and EKS's AMIs come without the package"
+    " lustre-client (awslabs/amazon-eks-ami#2696); try it with one node, or use s3 or efs, which need none"
+)
 # https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateFileSystem.html (StorageCapacity)
 _LUSTRE_SMALLEST, _LUSTRE_STEP = 1200, 2400
 
@@ -38,7 +42,7 @@ def store_notes(settings: S3Store | FsxStore | EfsStore) -> list[str]:
     """What a preview says of settings that may be meant, and seldom are."""
     if isinstance(settings, S3Store) and (settings.endpoint or "").startswith("http:"):
         return [f"store.endpoint = {settings.endpoint}: nothing is encrypted on the way, which S3's own bucket policy refuses"]
-    return []
+    return [_LUSTRE_NOTE] if isinstance(settings, FsxStore) else []
 
 
 def _lustre_problems(settings: FsxStore) -> list[Problem]:

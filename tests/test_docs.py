@@ -25,8 +25,9 @@ def test_the_readme_has_at_most_120_lines():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_path_that_a_page_names_exists(page):
+    """Of this repository: `owner/repo:path` is another one's."""
     named = set(
-        re.findall(r"`?((?:infra|workload|tests|docs)/[\w./-]+\.(?:py|md|json|j2|txt))`?", page.read_text(encoding="utf-8"))
+        re.findall(r"(?<!:)\b((?:infra|workload|tests|docs)/[\w./-]+\.(?:py|md|json|j2|txt))", page.read_text(encoding="utf-8"))
     )
 
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []

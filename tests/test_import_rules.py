@@ -19,7 +19,7 @@ PURE = (
     "code_package", "identity", "quantities", "ray_job_manifest", "settings_models", "settings_errors", "environment_file",
     "job_status", "reader_pod", "versions", "subnets", "instance_types", "cost", "eks_settings", "eks_versions", "eks_plan",
     "launch_template", "node_labels", "cluster_rules", "device_plugin_values", "image", "image_rules", "image_releases",
-    "ray_crds", "store_rules", "job_placement",
+    "ray_crds", "store_rules", "job_placement", "neighbours",
 )  # fmt: skip
 # What `infra` may use of the workload: the contract, the errors, and the record's shape.
 SHARED = ("workload.run_config", "workload.run_rules", "workload.errors", "workload.record")

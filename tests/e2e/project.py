@@ -19,6 +19,7 @@ from infra.environment_file import read_environment
 from infra.settings import PROJECT
 
 ROOT = Path(__file__).resolve().parents[2]
+_SHOWN = 6000  # characters of a failed command's output
 # A run that takes a minute: enough steps to interrupt, small enough for two shared cores.
 SMALL = (
     "training.schedule.steps=24", "training.checkpoint.everySteps=6", "training.evaluation.sequences=16",
@@ -66,7 +67,8 @@ class Project:
     ) -> subprocess.CompletedProcess[str]:
         done = self._run(["pulumi", *arguments, "--non-interactive", "--color", "never"], seconds, more)
         if check and done.returncode:
-            raise AssertionError(f"pulumi {' '.join(arguments)} exits {done.returncode}:\n{done.stdout}\n{done.stderr}")
+            said = f"{done.stdout[-_SHOWN:]}\n{done.stderr[-_SHOWN:]}"
+            raise AssertionError(f"pulumi {' '.join(arguments)} exits {done.returncode}:\n{said}")
         return done
 
     def up(

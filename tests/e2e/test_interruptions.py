@@ -15,6 +15,7 @@ NewProject = Callable[..., Project]
 LONG = ("training.schedule.steps=90", "training.checkpoint.everySteps=5")
 
 
+@pytest.mark.case("C046", "C048")
 @pytest.mark.parametrize("component", ["worker", "head"])
 def test_a_pod_that_is_killed_in_mid_run_ends_the_run_proven_or_the_job_failed(new_project: NewProject, component: str) -> None:
     project = new_project(*LONG, "job.activeDeadlineSeconds=900")
@@ -44,6 +45,7 @@ def stop_operator() -> Iterator[Callable[[], None]]:
     subprocess.run(["sh", "-c", f"{start} operator"], check=True, timeout=60)
 
 
+@pytest.mark.case("C155", "C158")
 def test_destroy_leaves_nothing_while_the_job_runs(new_project: NewProject) -> None:
     project = new_project(*LONG)
     project.up()
@@ -52,6 +54,7 @@ def test_destroy_leaves_nothing_while_the_job_runs(new_project: NewProject) -> N
     assert project.namespace_is_gone()
 
 
+@pytest.mark.case("C155")
 def test_destroy_leaves_nothing_while_the_operator_is_not_running(
     new_project: NewProject, stop_operator: Callable[[], None]
 ) -> None:

@@ -23,6 +23,7 @@ def refusal(project: Project) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.case("C032")
 def test_bad_settings_are_all_said_at_once(without_cluster: NewProject) -> None:
     said = refusal(without_cluster("workers.memory=4G8", "workers.count=0", "bogus={}", "training.runName=No_Good"))
 
@@ -37,6 +38,7 @@ def test_a_context_that_does_not_exist_is_refused(without_cluster: NewProject, t
     assert "target.context = typo: is no context of the kubeconfig. Fix: use one of: here, nowhere" in said
 
 
+@pytest.mark.case("C164", "C165")
 def test_a_cluster_that_does_not_answer_is_refused(without_cluster: NewProject, tmp_path: Path) -> None:
     file = kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:1")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.project import Project
+from tests.e2e.project import Project, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 NewProject = Callable[..., Project]
@@ -20,6 +20,7 @@ def verdicts(record: dict[str, Any]) -> dict[str, str]:
     return {claim["name"]: claim["verdict"] for claim in record["claims"]}
 
 
+@pytest.mark.case("C022", "C049", "C052", "C060")
 def test_a_run_is_killed_resumes_ends_proven_and_is_never_started_twice(new_project: NewProject) -> None:
     project = new_project(FAULT)
     project.up()
@@ -45,6 +46,13 @@ def test_a_run_is_killed_resumes_ends_proven_and_is_never_started_twice(new_proj
     project.refresh()
     assert project.is_unchanged(), "refresh found a change in a job that has ended"
     assert project.job()["metadata"]["uid"] == uid
+
+    wait_until(lambda: not [*project.pods("head"), *project.pods("worker")], 120, "the end of head and workers")
+    for pod in project.pods("submitter"):
+        project.kubectl("delete", "pod", pod["metadata"]["name"])
+    time.sleep(10)  # what the operator would need to take it for a failure
+    assert project.job()["status"]["jobStatus"] == "SUCCEEDED"
+    assert project.fetch().returncode == 0
 
 
 class Watch:
@@ -75,6 +83,7 @@ class Watch:
         self._thread.join()
 
 
+@pytest.mark.case("C055", "C057")
 @pytest.mark.parametrize("resume", ["auto", "never"])
 def test_a_changed_learning_rate_replaces_the_job_once_the_old_one_is_gone(new_project: NewProject, resume: str) -> None:
     project = new_project("training.schedule.steps=100", "training.checkpoint.everySteps=5")
@@ -100,6 +109,7 @@ def test_a_changed_learning_rate_replaces_the_job_once_the_old_one_is_gone(new_p
         assert record["lineage"] == 2
 
 
+@pytest.mark.case("C038", "C042", "C052")
 def test_a_failing_entry_point_is_reported_with_its_reason(new_project: NewProject) -> None:
     text = "{source: text, paths: [/mnt/store/no-such-file.txt], documentSeparator: x}"
     project = new_project(f"training.data.text={text}", "job.retries=0")
@@ -110,6 +120,8 @@ def test_a_failing_entry_point_is_reported_with_its_reason(new_project: NewProje
     assert fetched.returncode == 1
     assert "FAILED" in fetched.stderr
     assert "/mnt/store/no-such-file.txt" in fetched.stderr
+    assert len(project.pods("submitter")) == 1  # job.retries is 0, and nobody submits it once more
+    wait_until(lambda: not [*project.pods("head"), *project.pods("worker")], 120, "the end of head and workers")
 
     again = project.up(check=False)
     if first.returncode == 0:

@@ -38,9 +38,17 @@ class EksProject(Project):
         assert text.count(old) == 1, f"{file} has {old!r} {text.count(old)} times"
         path.write_text(text.replace(old, new))
 
-    def preview(self) -> dict[str, str]:
-        """What an update would do, by the resource's name."""
-        return steps(self.pulumi("preview", "--json", "--stack", STACK).stdout)
+    def update(self) -> dict[str, str]:
+        """What an update has done, by the resource's name."""
+        return steps(self.up("--json").stdout)
+
+    def owned(self) -> set[str]:
+        """The names of the resources that carry the owner's tag."""
+        exported = json.loads(self.pulumi("stack", "export", "--stack", STACK).stdout)
+        resources = exported["deployment"]["resources"]
+        return {
+            each["urn"].rsplit("::", 1)[-1] for each in resources if "owner" in (each.get("outputs", {}).get("tagsAll") or {})
+        }
 
     def lock_image(self, *names: str) -> None:
         """Pins the image by the digest of that name, as `python -m infra image lock` would; the newest first."""
@@ -55,18 +63,18 @@ class EksProject(Project):
         (self.folder / "infra/image.lock.json").write_text(json.dumps({"schemaVersion": 1, "history": entries}))
 
 
-# What an engine does to a resource, as one word; reads, and steps of components alone, change nothing.
+# What an engine does to a resource, as one word; it reads some as well.
 _WORDS = {
     "create": "create", "update": "update", "delete": "delete", "replace": "replace",
     "create-replacement": "replace", "delete-replaced": "replace",
 }  # fmt: skip
 
 
-def steps(plan: str) -> dict[str, str]:
-    """What `pulumi preview --json` plans, by the resource's name."""
+def steps(events: str) -> dict[str, str]:
+    """What the events of an engine, a JSON object on each line, say that it did to which resource; not to components."""
     found: dict[str, str] = {}
-    for step in json.loads(plan)["steps"]:
-        kind, name = step["urn"].split("::")[2:4]
-        if step["op"] in _WORDS and not kind.split("$")[-1].startswith(("ray-train-eks:", "eks:index:", "pulumi:")):
-            found[name] = _WORDS[step["op"]]
+    for line in events.splitlines():
+        done = json.loads(line).get("resOutputsEvent", {}).get("metadata") if line.startswith("{") else None
+        if done and done["op"] in _WORDS and not done["type"].startswith(("ray-train-eks:", "eks:index:", "pulumi:pulumi:")):
+            found[done["urn"].rsplit("::", 1)[-1]] = _WORDS[done["op"]]
     return found

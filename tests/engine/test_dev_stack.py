@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.engine.conftest import World, fails, no_system_node
+from tests.engine.account import Account
+from tests.engine.conftest import World, fails, no_system_node, part
 from tests.engine.eks_project import EksProject
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
@@ -24,15 +25,21 @@ KEPT = [
     "aws_s3_bucket_versioning",
 ]  # fmt: skip
 OPERATOR_FILE = "infra/ray_operator.py"
-NEVER_REPLACED = ("eks:index:Cluster", "aws:eks/cluster:Cluster", "aws:s3/bucket:Bucket", "aws:kms/key:Key", "aws:ec2/vpc:Vpc")
+# What is all gone before the first of the other goes.
+ORDER = (
+    ("aws_eks_addon", "aws_eks_cluster"), ("aws_eks_node_group", "aws_eks_cluster"),
+    ("aws_eks_node_group", "aws_iam_role_policy_attachment"), ("aws_eks_cluster", "aws_subnet"),
+    ("aws_eks_node_group", "aws_route"), ("aws_subnet", "aws_vpc"),
+)  # fmt: skip
 
 
 @dataclass
 class Story:
     """How the stack came to stand: what each try that failed in the middle said, and left when it was destroyed at once."""
 
+    before: Counter[str]  # what others have in the account, by type
     said: dict[str, str] = field(default_factory=dict)
-    left: list[str] = field(default_factory=list)
+    left: Counter[str] = field(default_factory=Counter)
 
 
 FAULTS = {
@@ -42,18 +49,17 @@ FAULTS = {
 
 
 @pytest.fixture(scope="module")
-def story() -> Story:
-    return Story()
+def story(account: Account) -> Story:
+    return Story(Counter(account.types()))
 
 
 @pytest.fixture(scope="module")
 def stack(new_stack: NewStack, world: World, story: Story) -> EksProject:
     """Stands after four tries: two that the account refuses, one destroyed at once, one whose chart never gets ready."""
-    before = world.account.types()
     project = new_stack("rayOperator.version=1.6.0")
     story.said["role"] = failed(project.up(check=False, more=fails(FAULTS["role"])))
     project.destroy()
-    story.left = list((Counter(world.account.types()) - Counter(before)).elements())
+    story.left = Counter(world.account.types()) - story.before
     story.said["capacity"] = failed(project.up(check=False, more=fails(FAULTS["capacity"])))
     project.edit(OPERATOR_FILE, "_WAIT_SECONDS = 300", "_WAIT_SECONDS = 20")
     with no_system_node():
@@ -77,7 +83,7 @@ def test_an_update_that_fails_in_the_middle_says_why_and_the_next_one_finishes(s
 
 @pytest.mark.usefixtures("stack")
 def test_a_destroy_after_a_failed_update_leaves_nothing_but_the_bucket(story: Story) -> None:
-    assert sorted(story.left) in (KEPT, [])
+    assert not story.left - Counter(KEPT)
 
 
 def test_from_nothing_to_a_run_that_proves_itself(stack: EksProject, world: World) -> None:
@@ -118,7 +124,6 @@ def test_a_second_update_and_one_after_a_refresh_change_nothing(stack: EksProjec
 # What is changed -> what that does, by the name of the resource; everything else is left alone.
 CHANGES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "another AMI release": (("gpuNodes.releaseVersion=1.35.8-20261019",), {"gpu-nodes-nodes": "update"}),
-    "a third node": (("gpuNodes.count=3", "aws.maxHourlyCost=20"), {"gpu-nodes-nodes": "update"}),
     "a newer operator": (
         ("rayOperator.version=1.6.2",), {"ray-operator-crds": "update", "ray-operator-release": "update"},
     ),
@@ -138,6 +143,51 @@ def test_a_change_does_what_the_table_says_and_never_replaces_what_holds_data(st
     changes, expected = CHANGES[name]
     stack.change(*changes)
 
-    assert stack.preview() == expected
-    stack.up()
-    assert stack.preview() == {}
+    assert stack.update() == expected
+
+
+def test_another_owner_is_a_tag_on_everything_in_place(stack: EksProject) -> None:
+    owned = stack.owned()
+    assert {"network-vpc", "gpu-nodes-nodes", "store-s3-bucket"} <= owned
+    stack.change("aws.owner=somebody-else")
+
+    assert stack.update() == dict.fromkeys(owned, "update")
+
+
+NEW_JOB = {"job-run-config": "replace", "job-ray-job": "replace", "job-gate": "replace"}
+
+
+def test_fewer_nodes_are_another_job_on_the_same_cluster(stack: EksProject) -> None:
+    stack.change("gpuNodes.count=1", "workers.perPod=2", "workers.cpu=1200m", "workers.memory=6Gi")
+
+    assert stack.update() == {"gpu-nodes-nodes": "update", **NEW_JOB}
+
+
+def test_another_image_replaces_the_job_alone_which_resumes_from_the_bucket(stack: EksProject) -> None:
+    stack.lock_image("second", "first")
+    stack.change("training.schedule.steps=30")
+
+    assert stack.update() == NEW_JOB
+    assert stack.wait_for_end()["jobStatus"] == "SUCCEEDED"
+    assert stack.fetch().returncode == 0
+    restored = stack.record()["attempts"][-1]["restored"]
+    assert restored["step"] >= 24, "it began anew"
+
+
+def test_destroy_with_a_dead_api_server_leaves_the_bucket_and_what_protects_it(
+    stack: EksProject, story: Story, world: World
+) -> None:
+    """In the order of its dependencies: what runs on nodes before the nodes, nodes before their rights, the network last."""
+    done_before = len(world.account.journal())
+    part("STOP", "apiserver")
+    try:
+        stack.destroy()
+    finally:
+        part("START", "apiserver")
+
+    assert sorted((Counter(world.account.types()) - story.before).elements()) == KEPT
+    deleted = [each["type"] for each in world.account.journal()[done_before:] if each["operation"] == "delete"]
+    assert deleted.index("aws_eks_pod_identity_association") < deleted.index("aws_iam_role_policy")
+    last = {kind: len(deleted) - 1 - deleted[::-1].index(kind) for kind in set(deleted)}
+    for earlier, later in ORDER:
+        assert last[earlier] < deleted.index(later), f"{earlier} goes before {later}: {deleted}"

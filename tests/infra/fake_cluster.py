@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 RESOURCES = "/apis/ray.io/v1"
+SCHEMAS = "/openapi/v3/apis/ray.io/v1"
 RAY_JOBS = f"{RESOURCES}/namespaces/ns/rayjobs"
 RAY_CLUSTERS = f"{RESOURCES}/namespaces/ns/rayclusters"
 JOBS = "/apis/batch/v1/namespaces/ns/jobs"
@@ -24,12 +25,14 @@ class FakeCluster:
         self.objects: dict[str, dict[str, Any]] = {}
         self.logs: dict[str, str] = {}
         self.served = ["rayjobs", "rayclusters"]
+        self.job_fields = ["entrypoint", "preRunningDeadlineSeconds"]
         self.operator = True
         self.collects = True  # garbage, as Kubernetes does
         self.new_pods = ("Succeeded", "")  # phase and log of every pod that is made
         self.deleted: list[str] = []
         self.applied: list[dict[str, list[str]]] = []  # the query of each server-side apply
         self.delay_seconds = 0.0
+        self.refuses = 0  # the HTTP status that every look at the API gets
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"cluster": self}))
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
@@ -88,12 +91,17 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         time.sleep(self.cluster.delay_seconds)
         path = self._path()
-        if path == RESOURCES:
+        if self.cluster.refuses:
+            self._answer({"kind": "Status", "code": self.cluster.refuses}, self.cluster.refuses)
+        elif path == RESOURCES:
             kinds = [
                 {"name": name, "kind": name, "namespaced": True, "singularName": "", "verbs": []}
                 for name in self.cluster.served
             ]
             self._answer({"groupVersion": "ray.io/v1", "resources": kinds}) if kinds else self._missing()
+        elif path == SCHEMAS and self.cluster.job_fields:
+            spec = {"properties": {name: {} for name in self.cluster.job_fields}}
+            self._answer({"components": {"schemas": {"io.ray.v1.RayJob": {"properties": {"spec": spec}}}}})
         elif path.endswith("/log"):
             self._answer(self.cluster.logs.get(path.removesuffix("/log"), ""))
         elif path in self.cluster.objects:

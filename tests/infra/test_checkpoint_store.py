@@ -212,6 +212,7 @@ def rules(recording: Recording) -> set[tuple[str, str, str, int, int]]:
     }  # fmt: skip
 
 
+@pytest.mark.case("C027")
 def test_c027_lustre_ports_are_open_both_ways_between_nodes_and_file_system_only() -> None:
     recording, _ = made(FSX)
     own = "store-lustre-security-group-id"
@@ -245,6 +246,7 @@ def test_volume_and_claim_are_forgotten_with_the_cluster(settings: Any, part: st
         assert recording.request(name).deletedWith == recording.urn("nodes")
 
 
+@pytest.mark.case("C030")
 @pytest.mark.parametrize(("settings", "part"), [(FSX, "lustre"), (EFS, "efs")], ids=["fsx", "efs"])
 def test_c030_volumes_are_static_and_their_driver_outlives_them(settings: Any, part: str) -> None:
     recording, _ = made(settings)
@@ -256,6 +258,7 @@ def test_c030_volumes_are_static_and_their_driver_outlives_them(settings: Any, p
     assert {f"store-{part}-driver", f"store-{part}-volume", "nodes"} <= recording.comes_after(f"store-{part}-claim")
 
 
+@pytest.mark.case("C008")
 @pytest.mark.parametrize(("settings", "part"), [(FSX, "lustre"), (EFS, "efs")], ids=["fsx", "efs"])
 def test_c008_the_driver_runs_on_tainted_nodes_too(settings: Any, part: str) -> None:
     node = json.loads(made(settings)[0].of(f"store-{part}-driver")["configurationValues"])["node"]

@@ -67,6 +67,7 @@ def test_the_control_plane_has_no_node_group_no_coredns_and_no_group_of_pulumis(
     assert not {"corednsAddonOptions", "instanceRoles", "roleMappings", "createOidcProvider", "autoMode"} & set(inputs)
 
 
+@pytest.mark.case("C013")
 def test_every_version_is_pinned(made: Recording) -> None:
     """C013: nothing is looked up, so nothing changes between two updates of an unchanged configuration."""
     inputs = made.of("cluster-control-plane")
@@ -173,6 +174,7 @@ def test_system_nodes_are_as_many_as_asked_in_two_zones_and_untainted(made: Reco
     assert "taints" not in nodes
 
 
+@pytest.mark.case("C152")
 def test_routes_policies_and_the_network_add_on_outlive_the_nodes(made: Recording) -> None:
     """C152: what nodes need to clean up after themselves is deleted after them."""
     before = made.comes_after("cluster-system-nodes")
@@ -192,6 +194,7 @@ def test_add_ons_that_need_a_node_come_after_the_nodes(made: Recording, addon: s
     assert made.of(f"cluster-{addon}")["resolveConflictsOnCreate"] == "OVERWRITE"
 
 
+@pytest.mark.case("C008")
 def test_the_gpu_part_of_node_monitoring_tolerates_every_taint_of_the_gpu_nodes(made: Recording) -> None:
     """C008: without it node repair replaces healthy GPU nodes, whose hardware nobody reports on."""
     configuration = json.loads(made.of("cluster-eks-node-monitoring-agent")["configurationValues"])
@@ -201,6 +204,7 @@ def test_the_gpu_part_of_node_monitoring_tolerates_every_taint_of_the_gpu_nodes(
     assert monitoring_configuration() == json.dumps(configuration, separators=(",", ":"), sort_keys=True)
 
 
+@pytest.mark.case("C153")
 def test_what_runs_inside_goes_before_the_nodes_and_forgets_a_dead_cluster(made: Recording) -> None:
     """C153: with the API server gone, objects in it are dropped."""
     provider = made.of("cluster-provider")
@@ -210,6 +214,7 @@ def test_what_runs_inside_goes_before_the_nodes_and_forgets_a_dead_cluster(made:
     assert {"cluster-system-nodes", "cluster-coredns"} <= made.comes_after("cluster-provider")
 
 
+@pytest.mark.case("C016")
 def test_a_third_zone_or_another_network_changes_lists_and_nothing_that_replaces_the_cluster(made: Recording) -> None:
     """C016: name, role and key stay as they are, and so do the system nodes' subnets, whose change replaces the group."""
     changed = record_component(program("abc", admins=ADMINS, publicAccessCidrs=["198.51.100.0/24"]))

@@ -55,6 +55,7 @@ def test_another_api_of_the_same_group_is_not_enough(cluster: FakeCluster, kubec
     assert "serves no RayJob" in refusal(kubeconfig_file)
 
 
+@pytest.mark.case("C165")
 def test_a_cluster_that_is_not_there_is_refused_within_the_bound(kubeconfig_file: str) -> None:
     started = time.monotonic()
     said = refusal(kubeconfig_file, "nowhere")
@@ -64,6 +65,7 @@ def test_a_cluster_that_is_not_there_is_refused_within_the_bound(kubeconfig_file
     assert time.monotonic() - started < 5
 
 
+@pytest.mark.case("C164")
 def test_a_cluster_that_hangs_is_refused_within_the_bound(
     cluster: FakeCluster, kubeconfig_file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,6 +75,33 @@ def test_a_cluster_that_hangs_is_refused_within_the_bound(
 
     assert "doesn't answer" in refusal(kubeconfig_file)
     assert time.monotonic() - started < 5
+
+
+@pytest.mark.case("C019")
+def test_an_older_kuberay_that_would_drop_a_field_is_refused_by_the_field(cluster: FakeCluster, kubeconfig_file: str) -> None:
+    cluster.job_fields = ["entrypoint"]
+    said = refusal(kubeconfig_file)
+
+    assert "RayJobs lack preRunningDeadlineSeconds" in said
+    assert "Fix: upgrade it and its CRDs to 1." in said
+
+
+def test_a_cluster_that_keeps_its_schemas_to_itself_is_taken_on_trust(cluster: FakeCluster, kubeconfig_file: str) -> None:
+    cluster.job_fields = []
+
+    assert check_cluster(target(kubeconfig_file), needs_namespace=False) == "here"
+
+
+@pytest.mark.case("C165")
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_cluster_that_refuses_its_user_is_not_called_one_without_kuberay(
+    cluster: FakeCluster, kubeconfig_file: str, status: int
+) -> None:
+    cluster.refuses = status
+    said = refusal(kubeconfig_file)
+
+    assert said.startswith(f"target.context = here: refuses: {status}")
+    assert "KubeRay" not in said
 
 
 def test_an_existing_claim_needs_its_namespace(kubeconfig_file: str) -> None:

@@ -52,6 +52,7 @@ def selects(values: dict[str, Any], labels: dict[str, str]) -> bool:
     return any(all(labels.get(item["key"]) in item["values"] for item in term["matchExpressions"]) for term in terms)
 
 
+@pytest.mark.case("C007")
 def test_both_plugins_are_pinned_and_in_kube_system(made: Recording) -> None:
     nvidia, efa = made.of("plugins-nvidia"), made.of("plugins-efa")
 
@@ -62,6 +63,7 @@ def test_both_plugins_are_pinned_and_in_kube_system(made: Recording) -> None:
     assert {nvidia["namespace"], efa["namespace"]} == {"kube-system"}
 
 
+@pytest.mark.case("C009")
 def test_without_efa_there_is_no_efa_plugin() -> None:
     """C009: it crashes in a loop on nodes of an EFA-able type that have no EFA interface."""
     names = {request.name for request in make(efa=False).requests.values() if request.type == RELEASE}
@@ -69,6 +71,7 @@ def test_without_efa_there_is_no_efa_plugin() -> None:
     assert names == {"plugins-nvidia"}
 
 
+@pytest.mark.case("C008")
 @pytest.mark.parametrize("name", ["plugins-nvidia", "plugins-efa"])
 def test_a_plugin_tolerates_every_taint_of_the_gpu_nodes(made: Recording, name: str) -> None:
     """C008: the EFA plugin's chart tolerates none by itself."""
@@ -76,6 +79,7 @@ def test_a_plugin_tolerates_every_taint_of_the_gpu_nodes(made: Recording, name: 
         assert tolerates(made.of(name)["values"]["tolerations"], vars(taint))
 
 
+@pytest.mark.case("C009")
 def test_a_plugin_goes_where_our_labels_are_and_nowhere_else(made: Recording) -> None:
     """C009: a label that an AMI or another person's node has is not enough."""
     foreign = {"nvidia.com/gpu.present": "true", "node.kubernetes.io/instance-type": "g6.12xlarge"}
@@ -90,6 +94,7 @@ def test_a_plugin_goes_where_our_labels_are_and_nowhere_else(made: Recording) ->
     assert not selects(efa, {"ray-train-eks/system": "true"})
 
 
+@pytest.mark.case("C007")
 def test_no_list_of_instance_types_decides_where_efa_works() -> None:
     """C007: a type that the chart doesn't list would get no pod, no event and no error."""
     assert efa_values(None)["supportedInstanceLabels"]["keys"] == ["ray-train-eks/efa"]
@@ -121,12 +126,14 @@ def test_without_a_mirror_the_charts_own_images_are_left_alone(made: Recording) 
     assert "image" not in made.of("plugins-efa")["values"]
 
 
+@pytest.mark.case("C021")
 @pytest.mark.parametrize("name", ["plugins-nvidia", "plugins-efa"])
 def test_a_plugin_that_does_not_start_ends_the_update_and_leaves_nothing(made: Recording, name: str) -> None:
     """C021, for these charts."""
     assert (made.of(name)["timeout"], made.of(name)["atomic"]) == (300, True)
 
 
+@pytest.mark.case("C153")
 @pytest.mark.parametrize("name", ["plugins-nvidia", "plugins-efa"])
 def test_plugins_come_after_their_nodes_and_die_with_the_cluster(made: Recording, name: str) -> None:
     """C153: a release can't be uninstalled from a cluster that is gone."""

@@ -48,10 +48,12 @@ def preview() -> Recording:
     return recording
 
 
+@pytest.mark.case("C161", "C169")
 def test_a_preview_shows_the_same_resources_as_an_update(dev: Recording, preview: Recording) -> None:
     assert preview.names() == dev.names()
 
 
+@pytest.mark.case("C002")
 def test_two_runs_ask_for_exactly_the_same(dev: Recording, preview: Recording) -> None:
     """Nothing comes from a clock or from chance: what a preview knows is what the update sends. It doesn't know the uid of
     a RayJob that is not there yet."""
@@ -91,6 +93,7 @@ def test_no_resource_of_aws_uses_an_ambient_provider(dev: Recording) -> None:
     assert strays == []
 
 
+@pytest.mark.case("C162")
 def test_no_object_in_the_cluster_uses_an_ambient_kubeconfig(dev: Recording) -> None:
     """C162: nothing but the cluster's own generated kubeconfig is read."""
     urn = dev.urn("cluster-provider")
@@ -110,6 +113,7 @@ def test_everything_has_the_environments_tags(dev: Recording) -> None:
     assert tags["tags"] == {"project": "ray-train-eks", "environment": "dev", "owner": "platform"}
 
 
+@pytest.mark.case("C155", "C161")
 def test_the_job_goes_before_everything_that_it_needs(dev: Recording) -> None:
     """Decision 14: the reverse of this is the order of a destroy."""
     before = dev.comes_after("job-gate")
@@ -121,6 +125,7 @@ def test_the_job_goes_before_everything_that_it_needs(dev: Recording) -> None:
     assert any(name.startswith("network-") for name in before)
 
 
+@pytest.mark.case("C153")
 @pytest.mark.parametrize("environment", ["dev", "prod"])
 def test_what_is_in_the_cluster_is_forgotten_when_the_cluster_goes(environment: str) -> None:
     """C153: with a dead API server a destroy must end all the same."""
@@ -147,6 +152,7 @@ def test_the_job_is_one_that_the_operator_takes(environment: str) -> None:
     assert findings(job, ray_job_schema()) == []
 
 
+@pytest.mark.case("C026", "C141", "C171")
 def test_workers_get_their_gpus_and_one_efa_device_and_fail_rather_than_fall_back(dev: Recording) -> None:
     spec = dev.of("job-ray-job")["spec"]["rayClusterSpec"]
     (worker,) = spec["workerGroupSpecs"]
@@ -163,6 +169,7 @@ def test_workers_get_their_gpus_and_one_efa_device_and_fail_rather_than_fall_bac
     assert spec["authOptions"] == {"mode": "token"}
 
 
+@pytest.mark.case("C024")
 def test_the_head_is_kept_off_the_gpu_nodes(dev: Recording) -> None:
     """C024: AWS's image dies on a node without a GPU unless NVIDIA's hook is told that there is none."""
     head = dev.of("job-ray-job")["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]

@@ -89,6 +89,7 @@ def test_a_record_that_was_changed_exits_1(stack: Path, cluster: FakeCluster, ca
     assert "content hash differs" in capsys.readouterr().err
 
 
+@pytest.mark.case("C049")
 @pytest.mark.parametrize("status", [{}, {"jobStatus": "RUNNING"}, {"jobDeploymentStatus": "Initializing"}])
 def test_a_job_that_still_runs_exits_3_and_starts_no_reader(stack: Path, cluster: FakeCluster, status: dict[str, str]) -> None:
     cluster.objects[f"{RAY_JOBS}/run-1"]["status"] = status
@@ -97,6 +98,7 @@ def test_a_job_that_still_runs_exits_3_and_starts_no_reader(stack: Path, cluster
     assert cluster.deleted == []
 
 
+@pytest.mark.case("C038")
 def test_a_failed_job_says_why_and_exits_1(stack: Path, cluster: FakeCluster, capsys: pytest.CaptureFixture[str]) -> None:
     failed = {"jobStatus": "FAILED", "jobDeploymentStatus": "Failed", "reason": "AppFailed", "message": "exit code 2"}
     cluster.objects[f"{RAY_JOBS}/run-1"]["status"] = failed

@@ -58,6 +58,7 @@ def test_the_gpu_nodes_are_exactly_these_resources(made: Recording) -> None:
     assert record_component(program(), preview=True).names() == made.names()
 
 
+@pytest.mark.case("C001")
 def test_efa_traffic_may_go_in_and_out_within_the_group_and_nowhere_else(made: Recording) -> None:
     """C001: a rule to 0.0.0.0/0 doesn't count, so there is none."""
     for kind in (INGRESS, EGRESS):
@@ -71,6 +72,7 @@ def test_efa_traffic_may_go_in_and_out_within_the_group_and_nowhere_else(made: R
     assert not any(key.startswith("kubernetes.io/") for key in group["tags"])
 
 
+@pytest.mark.case("C001", "C009")
 def test_without_efa_there_is_no_group_no_rule_no_interface_and_no_label() -> None:
     """C001, C009: EKS then attaches the cluster's group by itself."""
     off = make(efa=False)
@@ -124,6 +126,7 @@ def test_the_template_holds_nothing_that_eks_refuses(made: Recording) -> None:
     assert not {"diskSize", "remoteAccess", "instanceTypes"} & set(made.of("gpu-nodes"))
 
 
+@pytest.mark.case("C013")
 def test_the_image_is_pinned(made: Recording) -> None:
     """C013: a new one comes with a new release in the settings and not otherwise."""
     nodes = made.of("gpu-nodes")
@@ -137,6 +140,7 @@ def test_the_template_has_a_version_by_number(made: Recording) -> None:
     assert made.of("gpu-nodes")["launchTemplate"] == {"id": "gpu-template-id", "version": "1"}
 
 
+@pytest.mark.case("C014")
 def test_only_what_never_changes_is_tagged_through_the_template(made: Recording) -> None:
     """C014: any edit of the template rolls all nodes; run and owner are tags elsewhere."""
     assert [item["tags"] for item in made.of("gpu-template")["tagSpecifications"]] == [TAGS, TAGS]
@@ -170,11 +174,13 @@ def test_repair_is_the_settings_decision(on: bool) -> None:
     assert make(repair=on).of("gpu-nodes")["nodeRepairConfig"] == {"enabled": on}
 
 
+@pytest.mark.case("C004")
 def test_the_group_has_a_bound_of_its_own_on_waiting(made: Recording) -> None:
     """C004: a zone without capacity fails this group, after this time."""
     assert made.request("gpu-nodes").customTimeouts.create == "30m"
 
 
+@pytest.mark.case("C152")
 def test_routes_role_policies_and_efa_rules_outlive_the_nodes(made: Recording) -> None:
     """C152"""
     assert {"route", "policy", "gpu-efa-ingress", "gpu-efa-egress", "gpu-placement"} <= made.comes_after("gpu-nodes")
@@ -194,6 +200,7 @@ def test_spot_is_said_in_the_group_and_not_in_the_template() -> None:
     assert "instanceMarketOptions" not in recording.of("gpu-template")
 
 
+@pytest.mark.case("C005")
 @pytest.mark.parametrize(("more", "placement"), [({}, None), ({"placementGroup": "bought-in"}, {"groupName": "bought-in"})])
 def test_a_reservation_is_targeted_in_its_own_placement_group_or_none(more: dict[str, str], placement: Any) -> None:
     """C005: EFA and placement group are separate switches."""
@@ -219,6 +226,7 @@ def test_a_capacity_block_is_bought_time_on_its_own_market() -> None:
     assert template["instanceType"] == "g6.12xlarge"
 
 
+@pytest.mark.case("C005")
 def test_nothing_is_made_of_settings_that_contradict_each_other() -> None:
     """C005"""
     recording = record_component(program(capacity=BLOCK, placementGroup=True))
@@ -227,6 +235,7 @@ def test_nothing_is_made_of_settings_that_contradict_each_other() -> None:
     assert not [request.name for request in recording.requests.values() if request.name.startswith("gpu")]
 
 
+@pytest.mark.case("C014")
 @pytest.mark.parametrize(
     ("changes", "changed"),
     [

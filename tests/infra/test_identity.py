@@ -58,6 +58,7 @@ def test_spelling_a_default_out_is_the_same_run() -> None:
     assert identify(local("image.pullPolicy=IfNotPresent"), CODE) == identify(local(), CODE)
 
 
+@pytest.mark.case("C065")
 def test_the_longest_run_name_gives_a_job_name_that_the_operator_takes() -> None:
     identity = identify(local(f"training.runName={'a' * RUN_NAME_MAX_LENGTH}"), CODE)
 

@@ -108,6 +108,7 @@ def test_an_instance_without_efa_is_refused_by_name() -> None:
     assert instance_types.checks(gpu_nodes(instanceType="g6.xlarge", efa=False), one_gpu) == []
 
 
+@pytest.mark.case("C009")
 @pytest.mark.parametrize(
     ("name", "efa", "count"),
     [("g6.12xlarge", True, 1), ("g6.12xlarge", False, 0), ("p5.48xlarge", True, 32), ("g6e.48xlarge", True, 4)],
@@ -116,6 +117,7 @@ def test_c009_with_efa_off_nothing_asks_for_an_interface(name: str, efa: bool, c
     assert instance_types.efa_interfaces(gpu_nodes(instanceType=name, efa=efa)) == count
 
 
+@pytest.mark.case("C026")
 @pytest.mark.parametrize(("per_pod", "per_worker"), [(1, 3), (3, 1)])
 def test_three_gpus_on_a_node_of_four_are_refused(per_pod: int, per_worker: int) -> None:
     problem = only(instance_types.checks(gpu_nodes(), workers(count=2 * per_pod, perPod=per_pod, gpusPerWorker=per_worker)))
@@ -140,6 +142,7 @@ def test_gpus_idle_only_where_that_is_meant() -> None:
     assert only(instance_types.checks(gpu_nodes(), workers(gpusPerWorker=2), allow_cpu_run=True))
 
 
+@pytest.mark.case("C062")
 def test_pods_and_nodes_must_be_as_many() -> None:
     problem = only(instance_types.checks(gpu_nodes(count=3), workers()))
 
@@ -147,6 +150,7 @@ def test_pods_and_nodes_must_be_as_many() -> None:
     assert problem.fix == "set it to 12, or gpuNodes.count to 2"
 
 
+@pytest.mark.case("C032")
 def test_memory_that_no_node_can_give_is_refused_with_what_it_can() -> None:
     problem = only(instance_types.checks(gpu_nodes(), workers(memory="192Gi")))
 
@@ -159,6 +163,7 @@ def test_without_efa_its_huge_pages_are_memory_again() -> None:
     assert instance_types.checks(gpu_nodes(efa=False), workers(memory="170Gi")) == []
 
 
+@pytest.mark.case("C063")
 def test_cpus_that_no_node_can_give_are_refused_with_what_it_can() -> None:
     problem = only(instance_types.checks(gpu_nodes(), workers(cpu="48")))
 

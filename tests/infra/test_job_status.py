@@ -9,6 +9,7 @@ import pytest
 from infra.job_status import Failed, Started, Waiting, judge, pod_troubles
 
 
+@pytest.mark.case("C038", "C059")
 @pytest.mark.parametrize(
     ("job", "deployment", "verdict"),
     [
@@ -31,6 +32,7 @@ def test_every_combination_is_one_of_three_things(job: str, deployment: str, ver
     assert type(judge({"jobStatus": job, "jobDeploymentStatus": deployment})) is verdict
 
 
+@pytest.mark.case("C038")
 def test_only_a_job_that_has_succeeded_is_ended_well() -> None:
     assert judge({"jobStatus": "SUCCEEDED", "jobDeploymentStatus": "Complete"}) == Started(ended=True)
     assert judge({"jobStatus": "RUNNING", "jobDeploymentStatus": "Running"}) == Started(ended=False)
@@ -54,6 +56,7 @@ def test_a_short_failure_stays_on_one_line() -> None:
     assert judge(status) == Failed("Failed, PreRunningDeadlineExceeded: too late")
 
 
+@pytest.mark.case("C033", "C051")
 def test_pods_that_cannot_start_are_named_with_the_reason() -> None:
     pods = [
         {"metadata": {"name": "fine"}, "status": {"conditions": [{"type": "PodScheduled", "status": "True"}]}},
@@ -70,10 +73,23 @@ def test_pods_that_cannot_start_are_named_with_the_reason() -> None:
                 "containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no x"}}}],
             },
         },
+        {
+            "metadata": {"name": "restarted"},
+            "status": {
+                "containerStatuses": [
+                    {
+                        "name": "ray-head",
+                        "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 20s"}},
+                        "lastState": {"terminated": {"exitCode": 127, "reason": "Error"}},
+                    }
+                ]
+            },
+        },
         {"metadata": {"name": "new"}},
     ]
 
     assert pod_troubles(pods) == [
         "pod unplaced: Unschedulable: 0/1 nodes",
         "pod imageless, container c: ImagePullBackOff: no x",
+        "pod restarted, container ray-head: CrashLoopBackOff: back-off 20s (it ended with exit code 127, Error)",
     ]

@@ -76,6 +76,7 @@ def test_each_kind_of_capacity_is_asked_for_in_its_own_way(capacity: dict[str, A
     assert capacity_of(gpu_settings(capacity=capacity, placementGroup=False).capacity) == expected
 
 
+@pytest.mark.case("C005")
 @pytest.mark.parametrize("kind", ["reservation", "capacity-block"])
 def test_a_new_placement_group_with_capacity_bought_elsewhere_is_refused(kind: str) -> None:
     """C005: such a pair ends in InsufficientInstanceCapacity; without the group it is fine, with EFA still on."""
@@ -115,6 +116,7 @@ def test_a_taints_effect_is_written_as_eks_writes_it(effect: Any, written: str) 
     assert Taint("key", "value", effect).eks_effect == written
 
 
+@pytest.mark.case("C008")
 def test_a_new_taint_reaches_everyone_who_tolerates() -> None:
     """C008"""
     taints = (Taint("nvidia.com/gpu", "true", "NoSchedule"), Taint("team", "a", "NoExecute"))
@@ -124,6 +126,7 @@ def test_a_new_taint_reaches_everyone_who_tolerates() -> None:
     assert not tolerates(tolerations(taints[:1]), vars(taints[1]))
 
 
+@pytest.mark.case("C009")
 def test_only_nodes_with_efa_carry_its_label() -> None:
     """C009"""
     assert gpu_node_labels(efa=False) == {"ray-train-eks/gpu": "true"}

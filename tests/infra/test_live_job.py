@@ -29,6 +29,7 @@ def props(kubeconfig_file: str, **more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.case("C155")
 @pytest.mark.parametrize("operator", [True, False])
 def test_destroy_leaves_nothing_even_without_an_operator(cluster: FakeCluster, kubeconfig_file: str, operator: bool) -> None:
     add_job(cluster, jobStatus="RUNNING")
@@ -38,6 +39,7 @@ def test_destroy_leaves_nothing_even_without_an_operator(cluster: FakeCluster, k
     assert cluster.objects == {}
 
 
+@pytest.mark.case("C156")
 def test_what_nobody_collects_is_deleted_too(cluster: FakeCluster, kubeconfig_file: str) -> None:
     add_job(cluster)
     cluster.collects = False
@@ -47,6 +49,7 @@ def test_what_nobody_collects_is_deleted_too(cluster: FakeCluster, kubeconfig_fi
     assert f"{PODS}/run-1-head" in cluster.deleted
 
 
+@pytest.mark.case("C156")
 def test_what_cannot_be_removed_is_named(cluster: FakeCluster, kubeconfig_file: str) -> None:
     add_job(cluster)
     cluster.collects = cluster.operator = False
@@ -89,6 +92,7 @@ def test_the_gate_says_why_a_job_failed(cluster: FakeCluster, kubeconfig_file: s
     assert made.id == "uid-run-1"
 
 
+@pytest.mark.case("C033")
 def test_the_gate_says_what_keeps_a_job_from_running(cluster: FakeCluster, kubeconfig_file: str) -> None:
     add_job(cluster, jobDeploymentStatus="Initializing")
     waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}

@@ -113,6 +113,7 @@ def test_a_gateway_per_zone_serves_its_own_zone(full: Recording) -> None:
         assert full.of(f"network-private-{zone}-nat")["natGatewayId"] == f"network-nat-{zone}-id"
 
 
+@pytest.mark.case("C016")
 def test_c016_a_third_zone_and_gateways_per_zone_only_add_resources(plain: Recording) -> None:
     wider = made(zones=["us-east-1a", "us-east-1b", "us-east-1c"], nat="per-zone")
     changed = {urn for urn in plain.inputs if wider.inputs[urn] != plain.inputs[urn]}

@@ -39,6 +39,7 @@ def test_a_chart_that_has_put_them_there_already_is_no_conflict(cluster: FakeClu
     assert cluster.applied == [{"fieldManager": ["ray-train-eks"], "force": ["true"]}] * 3
 
 
+@pytest.mark.case("C160")
 def test_c160_a_destroy_leaves_them_with_every_job_of_the_cluster(cluster: FakeCluster, kubeconfig_file: str) -> None:
     OperatorCrdsProvider().create(props(kubeconfig_file))
     OperatorCrdsProvider().delete("operator-crds", props(kubeconfig_file))
@@ -46,6 +47,7 @@ def test_c160_a_destroy_leaves_them_with_every_job_of_the_cluster(cluster: FakeC
     assert in_cluster(cluster) == NAMES
 
 
+@pytest.mark.case("C019")
 @pytest.mark.parametrize("damage", ["gone", "another chart's"])
 def test_c019_a_refresh_finds_crds_that_are_not_the_operators(cluster: FakeCluster, kubeconfig_file: str, damage: str) -> None:
     provider, wanted = OperatorCrdsProvider(), props(kubeconfig_file)

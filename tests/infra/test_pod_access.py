@@ -39,6 +39,7 @@ def test_only_pods_of_the_runs_service_account_are_trusted(access: Recording) ->
     }
 
 
+@pytest.mark.case("C136")
 def test_rights_end_at_the_prefix_and_name_no_wildcard_action(access: Recording) -> None:
     found = statements(access.of("access-policy")["policy"])
 

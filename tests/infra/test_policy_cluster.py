@@ -39,6 +39,7 @@ def test_services_inside_the_cluster_pass() -> None:
     assert judge("cluster-ip-only", NETWORK_POLICY, {"spec": {}}) == []
 
 
+@pytest.mark.case("C030", "C170")
 @pytest.mark.parametrize(
     ("kind", "props"),
     [
@@ -69,6 +70,7 @@ def test_a_ray_job_as_it_should_be_passes(policy: str) -> None:
     assert judge(policy, RAY_JOB, ray_job()) == []
 
 
+@pytest.mark.case("C170")
 @pytest.mark.parametrize(
     "cluster",
     [
@@ -81,12 +83,14 @@ def test_a_ray_head_that_is_open_is_refused_c170(cluster: dict[str, Any]) -> Non
     assert len(judge("cluster-ip-only", RAY_JOB, ray_job(**cluster))) == 1
 
 
+@pytest.mark.case("C171")
 def test_ray_wants_a_token_on_eks_c171(environment: Setting) -> None:
     assert "authOptions.mode: token" in judge("cluster-ip-only", RAY_JOB, ray_job(authOptions={}))[0]
     environment("existing")
     assert judge("cluster-ip-only", RAY_JOB, ray_job(authOptions={})) == []
 
 
+@pytest.mark.case("C170")
 def test_ray_needs_a_network_policy_in_its_own_namespace_c170(environment: Setting) -> None:
     job = Made(RAY_JOB, "job", ray_job())
     closed = {"spec": {"policyTypes": ["Ingress"]}}
@@ -107,6 +111,7 @@ def test_ray_needs_a_network_policy_in_its_own_namespace_c170(environment: Setti
 # Pods
 
 
+@pytest.mark.case("C143", "C175")
 @pytest.mark.parametrize(
     ("container", "pod", "words"),
     [
@@ -157,6 +162,7 @@ def test_device_plugins_in_kube_system_are_the_only_privileged_pods() -> None:
     assert "values.securityContext.privileged" in judge("no-privileged-pods", RELEASE, {"namespace": "ray", **values})[0]
 
 
+@pytest.mark.case("C175")
 def test_ray_pods_have_no_token_for_kubernetes_and_gain_no_rights_c175() -> None:
     assert (
         "automountServiceAccountToken: false"

@@ -58,6 +58,7 @@ def test_the_local_environment_is_exactly_these_resources(local: Recording) -> N
     }
 
 
+@pytest.mark.case("C161")
 def test_a_preview_shows_the_same_resources_as_an_update(local: Recording) -> None:
     assert run(preview=True).names() == local.names()
 
@@ -79,12 +80,14 @@ def test_children_belong_to_their_components(local: Recording) -> None:
     assert parents["job-code"] == parents["job-run-config"] == parents["job-ray-job"] == parents["job-gate"] == "job"
 
 
+@pytest.mark.case("C155")
 def test_the_gate_is_last_and_so_is_first_to_go(local: Recording) -> None:
     before = local.comes_after("job-gate")
 
     assert {"job-ray-job", "job-run-config", "job-code", "cluster-namespace", "cluster-provider"} <= before
 
 
+@pytest.mark.case("C055", "C057")
 def test_the_job_is_replaced_never_changed_and_never_beside_the_old_one(local: Recording) -> None:
     request = local.request("job-ray-job")
 
@@ -108,6 +111,7 @@ def test_the_run_config_in_the_cluster_is_what_the_workload_reads(local: Recordi
     assert config.provenance.identity == local.exports["identity"]
 
 
+@pytest.mark.case("C173")
 def test_nothing_secret_and_no_kubeconfig_reaches_the_engine(local: Recording) -> None:
     for request in local.requests.values():
         assert "1b47061264138c4ac30d75fd1eb44270" not in str(request.object)  # a secret's wrapper
@@ -178,6 +182,7 @@ def test_a_cluster_without_ray_jobs_creates_nothing(monkeypatch: pytest.MonkeyPa
     assert "serves no RayJob" in recording.error + " ".join(recording.logs)
 
 
+@pytest.mark.case("C173")
 def test_secret_settings_are_refused() -> None:
     recording = run(config_of(), secret_keys=(f"{PROJECT}:training",))
 

@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
+from infra import settings
 from infra.identity import identify
 from infra.job_placement import placement
 from infra.ray_job_manifest import JobParts, ray_job
 from infra.settings_models import Settings
 from infra.versions import KUBERAY_OPERATOR
 from tests.infra.crd import findings, ray_job_schema
-from tests.infra.environments import ROOT, local
+from tests.infra.environments import ROOT, local, raw
+from workload.run_config import RunConfig, StoreConfig, TextFiles
 
 GOLDEN = ROOT / "tests" / "golden" / "rayjob-local.json"
 
@@ -119,6 +121,7 @@ def test_no_field_has_a_value_that_the_operator_drops(changes: tuple[str, ...]) 
     assert list(empty(manifest(*changes)["spec"])) == []
 
 
+@pytest.mark.case("C042")
 def test_the_submitter_submits_once_and_retries_are_the_jobs() -> None:
     spec = manifest("job.retries=3")["spec"]
 
@@ -127,6 +130,53 @@ def test_the_submitter_submits_once_and_retries_are_the_jobs() -> None:
     assert spec["backoffLimit"] == 3
 
 
+@pytest.mark.case("C035")
+def test_the_wait_before_running_and_the_whole_job_have_a_bound_each() -> None:
+    """One bound for both would end long healthy runs."""
+    spec = manifest("job.preRunningDeadlineSeconds=77", "job.activeDeadlineSeconds=7777")["spec"]
+
+    assert (spec["preRunningDeadlineSeconds"], spec["activeDeadlineSeconds"]) == (77, 7777)
+
+
+@pytest.mark.case("C044", "C045")
+def test_no_setting_reaches_a_shell() -> None:
+    """The operator hands the entry point to one: so settings travel in a file, byte for byte."""
+    awkward = "`id` $(id) $HOME \\ \n ' \" \t end"
+    objects = raw()
+    objects["training"]["data"]["text"] = {"source": "text", "paths": ["/mnt/store/a b.txt"], "documentSeparator": awkward}
+    made = settings.parse(objects, "local")
+    identity = identify(made, "c" * 64)
+    job = ray_job(made, identity, parts(made))
+    arrived = RunConfig.from_json(made.run_config(StoreConfig(path="/mnt/store"), identity.provenance).to_json())
+
+    assert job["spec"]["entrypoint"] == "python -m workload train --config /etc/ray-train/run.json"
+    assert "$" not in json.dumps(job)
+    assert "`" not in json.dumps(job)
+    assert arrived.training.data.text == TextFiles(source="text", paths=("/mnt/store/a b.txt",), document_separator=awkward)
+
+
+@pytest.mark.case("C059")
+def test_a_queue_manager_may_take_the_job() -> None:
+    """Kueue's demands on a RayJob: https://kueue.sigs.k8s.io/docs/tasks/run/rayjobs/"""
+    spec = manifest()["spec"]
+
+    assert spec["shutdownAfterJobFinishes"] is True
+    assert not {"clusterSelector", "suspend"} & set(spec)
+    assert "enableInTreeAutoscaling" not in spec["rayClusterSpec"]
+    assert len(spec["rayClusterSpec"]["workerGroupSpecs"]) <= 7
+
+
+@pytest.mark.case("C060")
+def test_the_operators_own_shell_starts_ray_in_every_pod() -> None:
+    """It is no login shell since KubeRay 1.4 and so keeps the image's PATH, where `ray` may be in a virtual environment."""
+    assert tuple(int(part) for part in KUBERAY_OPERATOR.split(".")[:2]) >= (1, 4)
+    for pod in pods(manifest()):
+        (container,) = pod["spec"]["containers"]
+        assert not {"command", "args"} & set(container)
+        assert "PATH" not in {variable["name"] for variable in container.get("env", ())}
+
+
+@pytest.mark.case("C026", "C063")
 def test_nothing_trains_on_the_head_and_a_workers_size_is_said_once() -> None:
     head, worker = ray_groups(manifest("workers.perPod=2", "workers.cpusPerWorker=3", "workers.gpusPerWorker=1"))
 
@@ -150,6 +200,7 @@ def test_head_and_workers_see_the_same_code_run_config_and_store() -> None:
         assert {"name": "PYTHONPATH", "value": "/opt/ray-train/code/workload.zip"} in container["env"]
 
 
+@pytest.mark.case("C149")
 def test_the_object_store_fits_into_shared_memory_which_fits_into_memory() -> None:
     worker = ray_groups(manifest("workers.sharedMemory=1Gi"))[1]
     volumes = {volume["name"]: volume for volume in worker["template"]["spec"]["volumes"]}
@@ -158,6 +209,7 @@ def test_the_object_store_fits_into_shared_memory_which_fits_into_memory() -> No
     assert volumes["shared-memory"]["emptyDir"] == {"medium": "Memory", "sizeLimit": "1Gi"}
 
 
+@pytest.mark.case("C175")
 def test_every_pod_is_hardened_bounded_and_labelled() -> None:
     job = manifest()
     for pod in pods(job):

@@ -43,6 +43,7 @@ def managed() -> Recording:
     return build(program)
 
 
+@pytest.mark.case("C021")
 def test_the_chart_is_pinned_and_leaves_the_crds_alone(managed: Recording) -> None:
     release = managed.of("operator-release")
 
@@ -54,6 +55,13 @@ def test_the_chart_is_pinned_and_leaves_the_crds_alone(managed: Recording) -> No
     assert "image" not in release["values"]
 
 
+@pytest.mark.case("C060")
+def test_the_operator_keeps_its_own_choice_of_shell(managed: Recording) -> None:
+    """ENABLE_LOGIN_SHELL would rebuild PATH in every Ray pod, and lose a `ray` that is in a virtual environment."""
+    assert not {"env", "operatorCommand"} & set(managed.of("operator-release")["values"])
+
+
+@pytest.mark.case("C019")
 def test_c019_the_crds_are_those_of_the_chart_and_come_before_it(managed: Recording) -> None:
     crds = managed.of("operator-crds")
 
@@ -75,6 +83,7 @@ def test_the_pinned_operator_has_its_crds() -> None:
     assert {crd["spec"]["names"]["plural"] for crd in ray_crds.operator_crds(KUBERAY_OPERATOR)} == CRDS
 
 
+@pytest.mark.case("C019")
 def test_an_operator_whose_crds_are_not_at_hand_is_refused() -> None:
     with pytest.raises(UserError, match=r"rayOperator\.version = 1\.9\.0: its CRDs .* use one of: 1\.6\.0, 1\.6\.1, 1\.6\.2"):
         program(version="1.9.0")
@@ -111,6 +120,7 @@ def test_an_existing_operator_is_looked_at_and_not_touched(monkeypatch: pytest.M
     assert {request.name for request in recording.requests.values() if request.custom} == {"nodes"}
 
 
+@pytest.mark.case("C019")
 def test_an_existing_operator_without_this_kind_of_job_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     recording = existing(monkeypatch, {"name": "v1alpha1", "served": True, "storage": True})
 

@@ -55,6 +55,7 @@ def test_everything_wrong_is_said_in_one_error() -> None:
     assert all(problem.reason and problem.fix for problem in found.values())
 
 
+@pytest.mark.case("C032", "C035", "C065")
 @pytest.mark.parametrize(
     ("change", "key", "value", "reason"),
     [
@@ -185,6 +186,15 @@ def test_memory_is_written_as_the_api_server_keeps_it(typed: str, kept: str) -> 
     assert local(f"workers.memory={typed}").workers.memory == kept
 
 
+@pytest.mark.case("C032")
+def test_a_thousand_and_a_thousand_and_twenty_four_are_told_apart() -> None:
+    """160G is a tenth less than 160Gi: both are taken, each for what it is."""
+    from infra.quantities import amount
+
+    assert amount(local("workers.memory=160G").workers.memory) == 160 * 10**9
+    assert amount(local("workers.memory=160Gi").workers.memory) == 160 * 2**30
+
+
 @pytest.mark.parametrize("number", ["1e-3", "0.001", "1.0e-3", "1.e-3", ".001"])
 def test_a_number_is_read_as_the_cli_reads_it(tmp_path: Path, number: str) -> None:
     file = tmp_path / "Pulumi.local.yaml"
@@ -263,6 +273,7 @@ def test_the_dev_environment_is_complete() -> None:
     assert made.eks.gpu_nodes.instance_type == "g6.12xlarge"
 
 
+@pytest.mark.case("C117")
 @pytest.mark.parametrize(
     ("environment", "change", "said"),
     [

@@ -67,6 +67,7 @@ def test_private_subnets_are_eight_times_the_public_ones() -> None:
         assert IPv4Network(plan.private[zone]).num_addresses == 8 * IPv4Network(plan.public[zone]).num_addresses
 
 
+@pytest.mark.case("C016")
 def test_a_zone_that_comes_or_goes_moves_no_other_zones_subnets() -> None:
     whole = subnets.plan("10.20.0.0/16", SEVEN)
     for zones in [*permutations(SEVEN[:4], 2), *permutations(SEVEN[:4], 3), SEVEN[2:], (SEVEN[6], SEVEN[0])]:
@@ -153,6 +154,7 @@ def test_a_zone_beyond_those_that_have_a_slot_is_refused() -> None:
     assert only(problems(network(zones=["us-east-1a", "us-east-1h"]))).where == "network.zones[1]"
 
 
+@pytest.mark.case("C002")
 def test_c002_gpu_nodes_in_a_zone_without_subnets_are_refused_with_the_zones_that_have() -> None:
     problem = only(problems(gpu_zone="us-east-1c"))
 

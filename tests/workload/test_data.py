@@ -341,6 +341,7 @@ def test_too_little_text_says_how_much_there_is_and_how_much_is_needed(config, t
     assert "16 sequences of 32 tokens need 513 tokens" in training.reason
 
 
+@pytest.mark.case("C085")
 def test_a_prepared_folder_is_still_refused_to_more_workers_than_it_can_feed(small):
     run, folder, _ = small
     run = run.model_copy(update={"workers": run.workers.model_copy(update={"count": 5000})})
@@ -379,6 +380,7 @@ def test_a_tokenizer_without_an_end_of_text_is_refused(config, tmp_path):
     assert "no end-of-text token" in problem.reason
 
 
+@pytest.mark.case("C107")
 @pytest.mark.parametrize("workers", [1, 2, 4])
 def test_each_sequence_is_trained_on_once_per_epoch_whatever_the_number_of_workers(workers):
     order, count, batch = TrainOrder(37, seed=3), 37, 8
@@ -395,6 +397,7 @@ def test_each_sequence_is_trained_on_once_per_epoch_whatever_the_number_of_worke
         assert sorted(in_epoch) == list(range(count))
 
 
+@pytest.mark.case("C112")
 def test_seeds_and_epochs_each_have_an_order_of_their_own_and_repeat_it():
     def orders():
         return [

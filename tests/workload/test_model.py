@@ -48,6 +48,7 @@ def test_a_model_built_on_meta_has_the_logits_of_one_that_was_not():
     assert torch.equal(built()(inputs).logits, plain()(inputs).logits)
 
 
+@pytest.mark.case("C176")
 @pytest.mark.parametrize("chunk", [7, 1024])
 def test_chunked_token_losses_and_their_gradients_equal_plain_cross_entropy(chunk, monkeypatch):
     monkeypatch.setattr(models, "LOSS_CHUNK_TOKENS", chunk)
@@ -75,6 +76,7 @@ def test_fresh_weights_depend_on_the_seed_alone_and_leave_the_callers_randomness
     assert torch.equal(torch.get_rng_state(), before)
 
 
+@pytest.mark.case("C073")
 def test_embeddings_stay_one_tensor_when_tied_and_a_loose_one_is_caught():
     model = built()
     models.assert_tied(model, "building")
@@ -84,6 +86,7 @@ def test_embeddings_stay_one_tensor_when_tied_and_a_loose_one_is_caught():
         models.assert_tied(model, "loosening")
 
 
+@pytest.mark.case("C075")
 def test_a_hugging_face_folder_gives_its_weights_in_float32_whatever_it_stores(tmp_path):
     plain().to(torch.bfloat16).save_pretrained(tmp_path)
     folder = HuggingFaceFolder(source="huggingface", path=str(tmp_path))
@@ -95,6 +98,7 @@ def test_a_hugging_face_folder_gives_its_weights_in_float32_whatever_it_stores(t
     assert all(torch.equal(loaded[name], expected[name]) for name in loaded)
 
 
+@pytest.mark.case("C072")
 def test_a_folder_that_lacks_a_parameter_is_refused_by_name(tmp_path):
     model = plain()
     state = {k: v for k, v in model.state_dict().items() if k not in ("model.norm.weight", "lm_head.weight")}

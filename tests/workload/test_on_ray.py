@@ -95,6 +95,7 @@ def test_every_tensor_is_sharded_over_both_workers(reference):
         assert sharding["localParameters"] < 0.6 * sharding["parameters"]
 
 
+@pytest.mark.case("C069", "C070")
 def test_two_sharded_workers_have_the_losses_and_gradient_norms_of_one_process(reference, ray_cluster, tmp_path):
     one = run_config(
         tmp_path / "store",
@@ -111,6 +112,7 @@ def test_two_sharded_workers_have_the_losses_and_gradient_norms_of_one_process(r
         assert a.gradient_norm == pytest.approx(b.gradient_norm, rel=1e-4)
 
 
+@pytest.mark.case("C068", "C107", "C113")
 def test_a_worker_killed_at_each_phase_of_a_save_and_between_saves_changes_not_one_bit(reference, ray_cluster, tmp_path):
     faults = [
         {"attempt": 1, "at": "before-shards", "step": 2, "rank": 0},
@@ -139,6 +141,7 @@ def test_a_worker_killed_at_each_phase_of_a_save_and_between_saves_changes_not_o
     assert "its process is gone" in output
 
 
+@pytest.mark.case("C046")
 def test_a_killed_driver_is_continued_by_the_next_one_to_the_last_bit(reference, ray_cluster, tmp_path):
     config = run_config(tmp_path / "store", training__checkpoint={"everySteps": 2, "keep": 4, "resume": "auto"})
     first = start_training(config, ray_cluster, tmp_path)
@@ -162,6 +165,7 @@ def test_a_killed_driver_is_continued_by_the_next_one_to_the_last_bit(reference,
     assert final_state(both) == final_state(evidence_of(reference))
 
 
+@pytest.mark.case("C130", "C138")
 def test_damaged_checkpoints_are_passed_over_and_named_and_the_newest_intact_one_is_used(reference, ray_cluster, tmp_path):
     config = copied(reference, tmp_path)
     newest, second, third, fourth = checkpoint_folders(config)
@@ -210,6 +214,7 @@ def test_a_flipped_byte_is_found_by_its_hash_and_nothing_left_is_refused_rather_
     assert len(evidence_of(config).attempts) == 1
 
 
+@pytest.mark.case("C110")
 @pytest.mark.parametrize(("workers", "strategy"), [(1, "full"), (2, "none")])
 def test_a_run_continues_with_another_number_of_workers_or_another_strategy(
     reference, ray_cluster, tmp_path, workers, strategy
@@ -233,6 +238,7 @@ def test_a_run_continues_with_another_number_of_workers_or_another_strategy(
     assert resumed.steps[0].loss == pytest.approx(expected.steps[4].loss, abs=1e-5)
 
 
+@pytest.mark.case("C119")
 def test_another_seed_under_the_same_name_is_refused_by_key_before_the_weights_are_mixed(reference, ray_cluster, tmp_path):
     config = copied(reference, tmp_path, training__seed=2)
 
@@ -252,6 +258,7 @@ def test_a_schedule_shorter_than_the_run_already_is_is_refused(reference, ray_cl
     assert "training.schedule.steps = 6: the run is at step 8 already" in output
 
 
+@pytest.mark.case("C119")
 def test_a_finished_run_started_again_trains_nothing_and_keeps_its_verdicts(reference, ray_cluster, tmp_path):
     shutil.copytree(reference.store.path, tmp_path / "store")
     config = run_config(tmp_path / "store", training__checkpoint={"everySteps": 2, "keep": 4, "resume": "auto"})
@@ -264,6 +271,7 @@ def test_a_finished_run_started_again_trains_nothing_and_keeps_its_verdicts(refe
     assert claims(config)[ClaimName.LEARNED][0] is Verdict.PROVEN
 
 
+@pytest.mark.case("C062")
 def test_more_workers_than_the_cluster_has_are_refused_with_both_numbers(ray_cluster, tmp_path):
     config = run_config(
         tmp_path / "store",

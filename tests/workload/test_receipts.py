@@ -67,6 +67,7 @@ def test_each_contradiction_is_named(sizes, notes, reason):
     assert caught.value.was_complete
 
 
+@pytest.mark.case("C139")
 def test_a_checkpoint_without_torchs_own_metadata_is_not_intact():
     notes = {receipts.receipt_name(0): receipt(0, "__0_0.distcp")}
     only = marker(receipts={n: hashlib.sha256(d).hexdigest() for n, d in notes.items()})

@@ -27,6 +27,7 @@ def test_what_is_written_is_listed_read_and_deleted(store):
     assert not store.exists("a/b.json")
 
 
+@pytest.mark.case("C131")
 def test_a_write_that_dies_half_way_leaves_the_old_file_and_is_never_listed(store, monkeypatch):
     store.write("a/b.json", b"old")
     monkeypatch.setattr(MountedFiles, "_publish", lambda *_: (_ for _ in ()).throw(OSError("power cut")))
@@ -38,6 +39,7 @@ def test_a_write_that_dies_half_way_leaves_the_old_file_and_is_never_listed(stor
     assert [f.path for f in store.files("a")] == ["a/b.json"]
 
 
+@pytest.mark.case("C137")
 def test_one_flaky_answer_does_not_fail_a_write_but_three_do(store, monkeypatch):
     publish, failures = MountedFiles._publish, iter([OSError("blip")])
 

@@ -161,6 +161,7 @@ def _fetch(config: S3StoreConfig, folder: str, barrier, results) -> None:
     results.put((str(found), (found / "a").stat().st_mtime_ns))
 
 
+@pytest.mark.case("C088")
 def test_processes_of_one_machine_share_one_download(store, config, tmp_path):
     store.write("data/a", b"1" * 1000)
     context = multiprocessing.get_context("spawn")

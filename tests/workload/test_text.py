@@ -53,6 +53,7 @@ def test_documents_of_several_files_come_in_the_order_of_the_settings(tmp_path):
     assert read(first, second).documents == ("one", "two")
 
 
+@pytest.mark.case("C094")
 def test_a_byte_order_mark_and_windows_line_ends_change_nothing(tmp_path):
     plain = written(tmp_path / "plain.txt", "eins\n\nzw\u00f6lf\n".encode())
     windows = written(tmp_path / "windows.txt", b"\xef\xbb\xbf" + "eins\r\n\r\nzw\u00f6lf\r\n".encode())
@@ -65,6 +66,7 @@ def test_moving_a_border_between_documents_changes_the_hash():
     assert content_hash(["ab", "c"]) != content_hash(["a", "bc"])
 
 
+@pytest.mark.case("C103")
 def test_a_system_that_is_not_utf8_reads_the_same_text(tmp_path):
     path = written(tmp_path / "a.txt", "smile \U0001f600\n\ncaf\u00e9\n".encode())
     code = (
@@ -115,6 +117,7 @@ def test_utf16_is_named_as_such(tmp_path):
     assert "UTF-16" in problem.reason
 
 
+@pytest.mark.case("C102")
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "byte order mark"])
 def test_a_latin1_byte_is_refused_with_its_line_and_offset(tmp_path, mark):
     path = written(tmp_path / "a.txt", mark + b"good line\n" * 899 + b"caf\xe9 au lait\n")
@@ -125,6 +128,7 @@ def test_a_latin1_byte_is_refused_with_its_line_and_offset(tmp_path, mark):
     assert "not UTF-8" in problem.reason
 
 
+@pytest.mark.case("C102")
 def test_a_character_that_is_cut_at_the_end_is_refused(tmp_path):
     path = written(tmp_path / "a.txt", b"one\ncaf\xc3")
     (problem,) = refusal(path)
