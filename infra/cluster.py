@@ -12,7 +12,16 @@ from dataclasses import dataclass
 import pulumi_aws as aws
 import pulumi_eks as eks
 import pulumi_kubernetes as kubernetes
-from pulumi import ComponentResource, CustomTimeouts, Input, Output, Resource, ResourceOptions
+from pulumi import (
+    ComponentResource,
+    CustomTimeouts,
+    Input,
+    Output,
+    Resource,
+    ResourceOptions,
+    ResourceTransformArgs,
+    ResourceTransformResult,
+)
 
 from infra import cluster_rules, launch_template
 from infra.eks_settings import ClusterSettings
@@ -121,7 +130,9 @@ class Cluster(ComponentResource):
                 addon_version=versions["vpc-cni"], configuration_values={"enableNetworkPolicy": "true"}
             ),
             kube_proxy_addon_options=eks.KubeProxyAddonOptionsArgs(version=versions["kube-proxy"]),
-            opts=ResourceOptions(parent=self, depends_on=before),
+            opts=ResourceOptions(
+                parent=self, depends_on=before, transforms=[_protect_cluster] if settings.deletion_protection else None
+            ),
         )
 
     def _access_entries(self) -> dict[str, eks.AccessEntryArgs]:
@@ -232,3 +243,13 @@ class Cluster(ComponentResource):
             delete_unreachable=True,
             opts=ResourceOptions(parent=self, depends_on=[self.system_nodes, *self.addons]),
         )
+
+
+def _protect_cluster(args: ResourceTransformArgs) -> ResourceTransformResult | None:
+    """Of what the component makes, the cluster alone: access entries and add-ons must still come and go.
+
+    AWS's own protection speaks last, when what is in the cluster has gone (pulumi/pulumi#6191); this one ends the plan.
+    """
+    if args.type_ != "aws:eks/cluster:Cluster":
+        return None
+    return ResourceTransformResult(args.props, ResourceOptions.merge(args.opts, ResourceOptions(protect=True)))

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from pulumi_policy import PolicyConfigSchema
 
-from infra.policy.rules import Subject, is_true, items, of_kind, reach, refers_to, resource_policy, stack_policy
+from infra.policy.rules import UNKNOWN, Subject, is_true, items, of_kind, reach, refers_to, resource_policy, stack_policy
 
 BUCKETS = ("aws:s3/bucket:Bucket", "aws:s3/bucketV2:BucketV2")
 _BUCKET_ENCRYPTION = (
@@ -48,6 +48,8 @@ def judge_encryption(subject: Subject) -> Iterator[str]:
 def _has_encrypted_secrets(cluster: Subject) -> bool:
     if cluster.kind == "eks:index:Cluster":
         return cluster.get("encryptionConfigKeyArn") is not None
+    if cluster.get("encryptionConfig") is UNKNOWN:  # made from a key that isn't there yet, so there will be one
+        return True
     has_key = cluster.get("encryptionConfig.provider.keyArn") is not None
     return has_key and "secrets" in items(cluster.get("encryptionConfig.resources"))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.project import Project
+from tests.e2e.project import SMALL, Project
 
 STACK = "local"
 
@@ -32,7 +32,7 @@ def _a_cluster(_tools: None) -> None:
 @pytest.fixture
 def without_cluster(_tools: None, tmp_path: Path) -> Callable[..., Project]:
     """For what is refused before a cluster is touched."""
-    return lambda *changes: Project(tmp_path / "project", STACK, "e2e-none", *changes)
+    return lambda *changes: Project(tmp_path / "project", STACK, "e2e-none", *SMALL, *changes)
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def new_project(_a_cluster: None, tmp_path: Path) -> Iterator[Callable[..., Proj
     def make(*changes: str) -> Project:
         namespace = f"e2e-{secrets.token_hex(4)}"
         store = f"store.path=/var/lib/ray-train-eks-e2e/{namespace}"
-        made.append(Project(tmp_path / f"project-{len(made)}", STACK, namespace, store, *changes))
+        made.append(Project(tmp_path / f"project-{len(made)}", STACK, namespace, store, *SMALL, *changes))
         return made[-1]
 
     yield make

@@ -40,7 +40,7 @@ class Project:
         }  # fmt: skip
         (folder / "state").mkdir()
         self._objects = read_environment(ROOT / f"Pulumi.{stack}.yaml", PROJECT)
-        self.change(f"target.namespace={namespace}", *SMALL, *changes)
+        self.change(f"target.namespace={namespace}", *changes)
         self.pulumi("stack", "init", stack)
 
     def _copy(self) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 class Account:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._start = len(self.journal())
 
     def existing(self) -> dict[str, Any]:
         """What exists, by type and id."""
@@ -31,16 +30,7 @@ class Account:
         file = self._folder / "journal.jsonl"
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
-    def since_start(self) -> list[Mapping[str, Any]]:
-        """What was done since this object was made."""
-        return self.journal()[self._start :]
-
     def is_associated(self, namespace: str, service_account: str) -> bool:
         """Whether a Pod Identity association names this service account."""
         found = self.of("aws_eks_pod_identity_association")
         return any({namespace, service_account} <= set(each["strings"]) for each in found)
-
-    def bucket(self) -> str | None:
-        """The name of the one bucket."""
-        names = [found["id"] for found in self.of("aws_s3_bucket")]
-        return names[0] if names else None

@@ -20,7 +20,7 @@ import pytest
 
 from tests.engine.account import Account
 from tests.engine.bucket_service import BucketService, bucket_service
-from tests.engine.eks_project import STACK, EksProject
+from tests.engine.eks_project import CPU_RUN, EksProject
 from tests.engine.pod_identity import AGENT_ADDRESS, Agent, Webhook
 
 ROLES = ("system", "gpu", "efa")  # of nodes; the one node of the cluster has them all
@@ -96,13 +96,13 @@ def new_stack(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     made: list[EksProject] = []
 
     def make(*changes: str) -> EksProject:
-        folder = tmp_path_factory.mktemp("stack") / "project"
-        made.append(EksProject(folder, os.environ["RAYTRAIN_E2E_CHARTS"], world.buckets.endpoint, *changes))
+        folder, endpoint = tmp_path_factory.mktemp("stack") / "project", f"store.endpoint={world.buckets.endpoint}"
+        made.append(EksProject(folder, os.environ["RAYTRAIN_E2E_CHARTS"], "dev", *CPU_RUN, endpoint, *changes))
         return made[-1]
 
     yield make
     for project in made:
-        project.pulumi("cancel", "--yes", "--stack", STACK, check=False)
+        project.pulumi("cancel", "--yes", "--stack", project.stack, check=False)
         project.destroy(check=False)
     forget_the_cluster()
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.e2e.project import Project
+from tests.e2e.project import SMALL, Project
 
-STACK = "dev"
 DIGESTS = {"first": "sha256:" + "d" * 64, "second": "sha256:" + "e" * 64}
 REPOSITORY = "public.ecr.aws/deep-learning-containers/ray"
 # The same stack around a run that says by its name that it has no GPU: two pods with one worker each.
 CPU_RUN = (
+    *SMALL,
     "training.runName=cpu-dev", "training.model.hiddenSize=192", "training.model.intermediateSize=512",
     "training.model.numAttentionHeads=6", "training.model.maxPositionEmbeddings=128", "training.tokenizer.vocabSize=1024",
     "training.sharding.precision=float32", "training.sharding.activationCheckpointing=false",
@@ -24,11 +24,10 @@ CPU_RUN = (
 
 
 class EksProject(Project):
-    """`store_endpoint`: of a service that speaks S3's protocol, where the pods find the bucket."""
+    """`charts`: a Helm repository that can be reached here."""
 
-    def __init__(self, folder: Path, charts: str, store_endpoint: str, *changes: str) -> None:
-        own = (f"registries.charts={charts}", f"store.endpoint={store_endpoint}")
-        super().__init__(folder, STACK, "ray-train", *CPU_RUN, *own, *changes)
+    def __init__(self, folder: Path, charts: str, stack: str, *changes: str) -> None:
+        super().__init__(folder, stack, "ray-train", f"registries.charts={charts}", *changes)
         self.lock_image("first")
 
     def edit(self, file: str, old: str, new: str) -> None:
@@ -44,7 +43,7 @@ class EksProject(Project):
 
     def owned(self) -> set[str]:
         """The names of the resources that carry the owner's tag."""
-        exported = json.loads(self.pulumi("stack", "export", "--stack", STACK).stdout)
+        exported = json.loads(self.pulumi("stack", "export", "--stack", self.stack).stdout)
         resources = exported["deployment"]["resources"]
         return {
             each["urn"].rsplit("::", 1)[-1] for each in resources if "owner" in (each.get("outputs", {}).get("tagsAll") or {})

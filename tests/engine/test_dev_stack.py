@@ -133,7 +133,15 @@ CHANGES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     ),
     "a third zone": (
         ("network.zones=[us-east-2a, us-east-2b, us-east-2c]",),
-        {},
+        {
+            **dict.fromkeys(
+                (f"network-{part}" for part in (
+                    "public-us-east-2c", "public-us-east-2c-association", "private-us-east-2c", "private-us-east-2c-routes",
+                    "private-us-east-2c-association", "private-us-east-2c-nat",
+                )), "create",
+            ),
+            "network-s3": "update", "cluster-control-plane-eksCluster": "update",
+        },
     ),
 }  # fmt: skip
 
@@ -151,10 +159,28 @@ def test_another_owner_is_a_tag_on_everything_in_place(stack: EksProject) -> Non
     assert {"network-vpc", "gpu-nodes-nodes", "store-s3-bucket"} <= owned
     stack.change("aws.owner=somebody-else")
 
-    assert stack.update() == dict.fromkeys(owned, "update")
+    assert stack.update() == dict.fromkeys({*owned, "aws"}, "update")
 
 
-NEW_JOB = {"job-run-config": "replace", "job-ray-job": "replace", "job-gate": "replace"}
+@pytest.mark.case("C017")
+def test_a_plan_that_would_replace_a_protected_cluster_ends_before_anything_is_done(stack: EksProject, world: World) -> None:
+    stack.change("cluster.deletionProtection=true")
+    stack.up()
+    done, uid = len(world.account.journal()), stack.job()["metadata"]["uid"]
+    stack.change("cluster.serviceCidr=172.21.0.0/16")
+
+    refused = stack.pulumi("up", "--yes", "--stack", stack.stack, check=False)
+    assert refused.returncode != 0
+    assert "cluster-control-plane-eksCluster" in refused.stdout + refused.stderr
+    assert "protect" in refused.stdout + refused.stderr
+    assert world.account.journal()[done:] == []
+    assert stack.job()["metadata"]["uid"] == uid
+    stack.change("cluster.serviceCidr=172.20.0.0/16", "cluster.deletionProtection=false")
+    stack.up()
+
+
+# The code is the same, and is labelled with the run that uses it.
+NEW_JOB = {"job-code": "update", "job-run-config": "replace", "job-ray-job": "replace", "job-gate": "replace"}
 
 
 def test_fewer_nodes_are_another_job_on_the_same_cluster(stack: EksProject) -> None:

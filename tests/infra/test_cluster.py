@@ -8,8 +8,9 @@ from typing import Any
 
 import pulumi_aws as aws
 import pytest
+from pulumi import ResourceOptions, ResourceTransformArgs
 
-from infra.cluster import Cluster, ClusterArgs
+from infra.cluster import Cluster, ClusterArgs, _protect_cluster
 from infra.cluster_rules import NODE_TRUST, admin_keys, cluster_problems, monitoring_configuration, partition
 from infra.eks_versions import ADDONS, AMI_RELEASE, KUBERNETES, kubernetes_problems, release_problems
 from infra.node_labels import GPU_TAINTS
@@ -49,6 +50,20 @@ def test_the_cluster_is_exactly_these_resources(made: Recording) -> None:
     }  # fmt: skip
     parents = {request.parent.rsplit("::", 1)[-1] for request in made.requests.values() if request.name.startswith("cluster-")}
     assert parents == {"cluster"}
+
+
+@pytest.mark.case("C017")
+def test_a_cluster_with_deletion_protection_is_protected_in_the_plan_and_nothing_else_of_it_is() -> None:
+    """By a transform, which the engine applies to what the component makes; whether it does, the engine's tests show."""
+    protected = record_component(program(deletionProtection=True)).request("cluster-control-plane")
+    ordinary = record_component(program(deletionProtection=False)).request("cluster-control-plane")
+
+    assert (len(protected.transforms), len(ordinary.transforms)) == (1, 0)
+    assert not protected.protect  # the component's children would inherit it
+    kinds = {"aws:eks/cluster:Cluster": True, "aws:eks/accessEntry:AccessEntry": None, "aws:eks/addon:Addon": None}
+    for kind, expected in kinds.items():
+        changed = _protect_cluster(ResourceTransformArgs(True, kind, "one", {}, ResourceOptions()))
+        assert (changed and changed.opts.protect) is expected, kind
 
 
 def test_a_preview_shows_the_same_resources(made: Recording) -> None:

@@ -48,6 +48,7 @@ DISK = {"deviceName": "/dev/xvda", "ebs": {"encrypted": "true"}}
         ("aws:efs/fileSystem:FileSystem", {"encrypted": True}),
         (COMPONENT, {"encryptionConfigKeyArn": UNKNOWN}),
         (CLUSTER, {"encryptionConfig": {"resources": ["secrets"], "provider": {"keyArn": UNKNOWN}}}),
+        (CLUSTER, {"encryptionConfig": UNKNOWN}),
         ("aws:cloudwatch/logGroup:LogGroup", {}),
         ("aws:fsx/lustreFileSystem:LustreFileSystem", {}),
     ],
