@@ -58,7 +58,9 @@ class EfsStore(ComponentResource):
             mount_options=[],
             capacity=_CAPACITY,
         )
-        self.claim_name = mounted_volume.create_claim(self, name, volume, args.namespace, [driver, *targets, *rules])
+        self.claim_name = mounted_volume.create_claim(
+            self, name, volume, args.namespace, [driver, *targets, *rules], cluster=args.site.cluster
+        )
         self.register_outputs({"claimName": self.claim_name})
 
     def _create_access_point(self, file_system: aws.efs.FileSystem, kept: ResourceOptions) -> aws.efs.AccessPoint:

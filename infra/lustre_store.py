@@ -57,7 +57,9 @@ class LustreStore(ComponentResource):
             mount_options=["flock"],
             capacity=f"{args.settings.capacity_gib}Gi",
         )
-        self.claim_name = mounted_volume.create_claim(self, name, volume, args.namespace, [driver, link, *rules])
+        self.claim_name = mounted_volume.create_claim(
+            self, name, volume, args.namespace, [driver, link, *rules], cluster=args.site.cluster
+        )
         self.register_outputs({"claimName": self.claim_name})
 
     def _create_file_system(self, group: aws.ec2.SecurityGroup, rules: list) -> aws.fsx.LustreFileSystem:

@@ -29,6 +29,7 @@ class StoreSite:
     gpu_zone: str
     node_security_group_id: Input[str]  # that every node has
     nodes: Sequence[Resource]  # a driver's pods need them
+    cluster: Resource | None = None  # when it goes, volume and claim are forgotten with it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,9 +98,18 @@ class StaticVolume:
 
 
 def create_claim(
-    parent: ComponentResource, name: str, volume: StaticVolume, namespace: Input[str], after: Sequence[Resource]
+    parent: ComponentResource,
+    name: str,
+    volume: StaticVolume,
+    namespace: Input[str],
+    after: Sequence[Resource],
+    *,
+    cluster: Resource | None,
 ) -> Output[str]:
-    """The claim's name. What is in `after` stays until claim and volume are gone, so that nothing hangs in unmounting."""
+    """The claim's name. What is in `after` stays until claim and volume are gone, so that nothing hangs in unmounting.
+
+    They are forgotten with the cluster: a claim that pods still use doesn't go, and the pods are forgotten with it too.
+    """
     access, no_class = ["ReadWriteMany"], ""
     persistent = kubernetes.core.v1.PersistentVolume(
         f"{name}-volume",
@@ -113,7 +123,7 @@ def create_claim(
                 driver=volume.csi_name, volume_handle=volume.handle, volume_attributes=dict(volume.attributes) or None
             ),
         ),
-        opts=ResourceOptions(parent=parent, depends_on=list(after)),
+        opts=ResourceOptions(parent=parent, depends_on=list(after), deleted_with=cluster),
     )
     claim = kubernetes.core.v1.PersistentVolumeClaim(
         f"{name}-claim",
@@ -124,6 +134,6 @@ def create_claim(
             volume_name=persistent.metadata.name,
             resources=kubernetes.core.v1.VolumeResourceRequirementsArgs(requests={"storage": volume.capacity}),
         ),
-        opts=ResourceOptions(parent=parent),
+        opts=ResourceOptions(parent=parent, deleted_with=cluster),
     )
     return claim.metadata.apply(lambda metadata: metadata.name or "")

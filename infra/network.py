@@ -255,7 +255,15 @@ def flow_log_trust(group_arn: str) -> str:
 
 
 def flow_log_rights(group_arn: str) -> str:
-    """Writing to this log group, which exists already: not making others, as AWS's own example allows."""
-    actions = ["logs:CreateLogStream", "logs:PutLogEvents", "logs:DescribeLogGroups", "logs:DescribeLogStreams"]
-    statement = {"Effect": "Allow", "Action": actions, "Resource": [group_arn, f"{group_arn}:*"]}
-    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    """Writing to this log group, which exists already: not making others, as AWS's own example allows.
+
+    Listing groups is asked of all of them, whatever name is looked for, so naming one grants nothing
+    (https://github.com/hashicorp/terraform-provider-aws/issues/8804).
+    """
+    every_group = f"{group_arn.split(':log-group:', 1)[0]}:log-group:*"
+    write = ["logs:CreateLogStream", "logs:PutLogEvents", "logs:DescribeLogStreams"]
+    statements = [
+        {"Sid": "WriteToTheGroup", "Effect": "Allow", "Action": write, "Resource": [group_arn, f"{group_arn}:*"]},
+        {"Sid": "FindTheGroup", "Effect": "Allow", "Action": ["logs:DescribeLogGroups"], "Resource": [every_group]},
+    ]
+    return json.dumps({"Version": "2012-10-17", "Statement": statements})

@@ -168,7 +168,10 @@ def _lustre_key_policy(key_arn: str, bucket_arn: str, region: str) -> str:
     """What the default policy says, and the rights of the role that FSx makes for itself.
 
     https://docs.aws.amazon.com/fsx/latest/LustreGuide/s3-server-side-encryption-support.html: with a bucket key, the
-    encryption context is the bucket. The role's name ends in the file system's id, which is not known here.
+    encryption context is the bucket. The role's name ends in the file system's id, which is not known here, so a condition
+    names it. The principal can't be the account: that would only let policies of the account give the rights, and the
+    role's own, which FSx wrote, has none for KMS
+    (https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-default.html).
     """
     partition, account = key_arn.split(":")[1], key_arn.split(":")[4]
     role = f"arn:{partition}:iam::{account}:role/aws-service-role/s3.data-source.lustre.fsx.amazonaws.com/*"
@@ -177,7 +180,7 @@ def _lustre_key_policy(key_arn: str, bucket_arn: str, region: str) -> str:
     of_lustre = {
         "Sid": "Lustre",
         "Effect": "Allow",
-        "Principal": {"AWS": root},
+        "Principal": {"AWS": "*"},
         "Action": ["kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:DescribeKey"],
         "Resource": "*",
         "Condition": {

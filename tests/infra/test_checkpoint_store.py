@@ -39,7 +39,7 @@ def made(settings: Any, *, preview: bool = False, more: dict[str, str] | None = 
         site = StoreSite(
             region="us-east-2", cluster_name="dev", vpc_id="vpc-1",
             subnet_ids={"us-east-2a": "subnet-a", "us-east-2b": "subnet-b"},
-            gpu_zone="us-east-2a", node_security_group_id="sg-nodes", nodes=[nodes],
+            gpu_zone="us-east-2a", node_security_group_id="sg-nodes", nodes=[nodes], cluster=nodes,
         )  # fmt: skip
         store = CheckpointStore("store", settings, "ray-train", site=site)
         seen["volume"] = store.volume
@@ -235,6 +235,15 @@ def test_efs_is_encrypted_reached_in_every_zone_and_outlives_the_stack() -> None
     handle = recording.of("store-efs-volume")["spec"]["csi"]["volumeHandle"]
     assert handle == "store-efs-file-system-id::store-efs-access-point-id"
     assert seen["bucket"] is None
+
+
+@pytest.mark.parametrize(("settings", "part"), [(FSX, "lustre"), (EFS, "efs")], ids=["fsx", "efs"])
+def test_volume_and_claim_are_forgotten_with_the_cluster(settings: Any, part: str) -> None:
+    """A claim that pods still use never goes, and a dead API server never answers: either would stop a destroy."""
+    recording, _ = made(settings)
+
+    for name in (f"store-{part}-volume", f"store-{part}-claim"):
+        assert recording.request(name).deletedWith == recording.urn("nodes")
 
 
 @pytest.mark.case("C030")

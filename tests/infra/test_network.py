@@ -165,11 +165,12 @@ def test_names_are_not_shared_by_two_kinds(full: Recording) -> None:
 
 def test_the_role_of_the_flow_logs_writes_to_its_group_and_to_nothing_else() -> None:
     arn = f"arn:aws-us-gov:logs:us-gov-west-1:{ACCOUNT}:log-group:flow"
-    (statement,) = json.loads(flow_log_rights(arn))["Statement"]
+    writing, finding = json.loads(flow_log_rights(arn))["Statement"]
 
-    assert statement["Resource"] == [arn, f"{arn}:*"]
-    assert all(action.startswith("logs:") and "*" not in action for action in statement["Action"])
-    assert not [action for action in statement["Action"] if "Delete" in action or "CreateLogGroup" in action]
+    assert writing["Resource"] == [arn, f"{arn}:*"]
+    assert all(action.startswith("logs:") and "*" not in action for action in writing["Action"])
+    assert not [action for action in writing["Action"] if "Delete" in action or "CreateLogGroup" in action]
+    assert finding["Action"] == ["logs:DescribeLogGroups"]
 
 
 def test_the_role_of_the_flow_logs_is_for_flow_logs_of_this_account() -> None:

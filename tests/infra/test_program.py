@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from infra.environment_file import read_environment
 from infra.settings import PROJECT
 from tests.infra.fake_engine import Recording, record
+from tests.infra.recordings import PROGRAM, RAY_JOB, config_of
 from workload.errors import bad_input
 
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = ROOT / "__main__.py"
 CONFIG_MAP, NAMESPACE = "kubernetes:core/v1:ConfigMap", "kubernetes:core/v1:Namespace"
-RAY_JOB = "kubernetes:ray.io/v1:RayJob"
 
 
 @pytest.fixture(autouse=True)
 def _a_cluster_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULUMI_ERROR_OUTPUT_STRING", "true")
     monkeypatch.setattr("infra.cluster_access.check_cluster", lambda target, needs_namespace: target.context or "the-context")
-
-
-def config_of(environment: str = "local", **changes: Any) -> dict[str, str]:
-    objects = read_environment(ROOT / f"Pulumi.{environment}.yaml", PROJECT)
-    for path, value in changes.items():
-        section, _, key = path.partition("__")
-        objects[section] = {**objects[section], key: value} if key else value
-    return {f"{PROJECT}:{key}": json.dumps(value) for key, value in objects.items()}
 
 
 def provider(kind: str, name: str, inputs: dict[str, Any]) -> dict[str, Any]:
