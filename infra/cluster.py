@@ -38,7 +38,7 @@ class ClusterArgs:
     """`ready`: what nodes need before they start and after they stop, such as routes.
 
     `instance_tags` are on instances and volumes, in the launch template: only what never changes in an environment's
-    life belongs there, because a new template version rolls the nodes.
+    life belongs there, because a new template version rolls the nodes. `lustre`: pods on the nodes mount such a store.
     """
 
     settings: ClusterSettings
@@ -48,6 +48,7 @@ class ClusterArgs:
     private_subnet_ids: Mapping[str, Input[str]]
     ready: Sequence[Resource]
     instance_tags: Mapping[str, str]
+    lustre: bool = False
 
 
 class Cluster(ComponentResource):
@@ -184,6 +185,7 @@ class Cluster(ComponentResource):
                 aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags={**self._args.instance_tags})
                 for kind in launch_template.TAGGED
             ],
+            user_data=launch_template.user_data(lustre=self._args.lustre),
             opts=self._child,
         )
 

@@ -30,6 +30,7 @@ class EksPlan:
     efa_interfaces: int
     local_disks: int
     store_port: int
+    lustre: bool  # nodes need its client
     cost: HourlyCost
     notes: tuple[str, ...]
     tags: dict[str, str]  # of everything, through the provider
@@ -61,6 +62,7 @@ def plan(settings: Settings, project: str, lock: ImageLock) -> EksPlan:
         efa_interfaces=instance_types.efa_interfaces(eks.gpu_nodes),
         local_disks=1 if kind.local_disk_gb else 0,
         store_port=store_rules.store_port(settings.store),
+        lustre=isinstance(settings.store, FsxStore),
         cost=hourly,
         notes=(*instance_types.notes(eks.gpu_nodes), *store_rules.store_notes(settings.store), *notes),
         tags={**fixed, "owner": eks.aws.owner},

@@ -55,6 +55,7 @@ class EksSite:
             private_subnet_ids=self._network.private_subnet_ids,
             ready=self._network.ready,
             instance_tags=self._plan.instance_tags,
+            lustre=self._plan.lustre,
         )
         return Cluster("cluster", args, self._on_account)
 
@@ -71,6 +72,7 @@ class EksSite:
             subnet_id=self._network.private_subnet_id(self._eks.gpu_nodes.zone),
             ready=[*self._network.ready, *self._cluster.node_policies],
             instance_tags=self._plan.instance_tags,
+            lustre=self._plan.lustre,
         )
         return GpuNodes("gpu-nodes", args, self._on_account)
 
@@ -115,6 +117,7 @@ class EksSite:
             gpu_zone=self._eks.gpu_nodes.zone,
             node_security_group_id=self._cluster.security_group_id,
             nodes=[self._cluster.system_nodes, self._nodes.node_group],
+            cluster=self._cluster.control_plane,
         )
         store = CheckpointStore("store", self._plan.settings.store, space.namespace, self._on_cluster, site=site)
         if store.bucket is None or store.volume is not None:

@@ -23,7 +23,7 @@ _TIMEOUTS = CustomTimeouts(create="30m", update="60m", delete="30m")
 @dataclass(frozen=True, kw_only=True)
 class GpuNodesArgs:
     """`efa_interfaces` and `local_disks`: what the type has. `ready`: what must outlive the nodes, such as routes and
-    the role's policies. `instance_tags`: see `ClusterArgs`."""
+    the role's policies. `instance_tags` and `lustre`: see `ClusterArgs`."""
 
     settings: GpuNodesSettings
     kubernetes_version: str
@@ -36,6 +36,7 @@ class GpuNodesArgs:
     subnet_id: Input[str]
     ready: Sequence[Resource]
     instance_tags: Mapping[str, str]
+    lustre: bool = False
 
 
 class GpuNodes(ComponentResource):
@@ -110,7 +111,7 @@ class GpuNodes(ComponentResource):
             placement=aws.ec2.LaunchTemplatePlacementArgs(group_name=placement_group) if placement_group else None,
             instance_market_options=aws.ec2.LaunchTemplateInstanceMarketOptionsArgs(market_type=market) if market else None,
             capacity_reservation_specification=self._reservation(),
-            user_data=launch_template.user_data(self._args.local_disks),
+            user_data=launch_template.user_data(self._args.local_disks, lustre=self._args.lustre),
             tag_specifications=[
                 aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags={**self._args.instance_tags})
                 for kind in launch_template.TAGGED

@@ -26,6 +26,11 @@ spec:
     localStorage:
       strategy: RAID0
 """
+# EKS's AMIs come without it, on purpose: https://github.com/awslabs/amazon-eks-ami/issues/2696. The packages are in S3.
+_LUSTRE_CLIENT = """\
+#!/bin/bash
+dnf install -y lustre-client
+"""
 
 
 @dataclass(frozen=True)
@@ -48,25 +53,20 @@ def efa_interfaces(count: int) -> list[Interface]:
     return [first, *(Interface(network_card_index=card, device_index=1, interface_type="efa-only") for card in range(1, count))]
 
 
-def user_data(local_disks: int) -> str | None:
+def user_data(local_disks: int = 0, *, lustre: bool = False) -> str | None:
     """Base64 of MIME parts that EKS merges with its own: https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
 
     None if there is nothing to say: a node without local disks keeps everything on its root volume.
     """
-    if local_disks == 0:
+    parts = [("text/x-shellscript", _LUSTRE_CLIENT)] if lustre else []
+    if local_disks:
+        parts.append(("application/node.eks.aws", _NODE_CONFIG))
+    if not parts:
         return None
-    lines = [
-        "MIME-Version: 1.0",
-        f'Content-Type: multipart/mixed; boundary="{_BOUNDARY}"',
-        "",
-        f"--{_BOUNDARY}",
-        "Content-Type: application/node.eks.aws",
-        "",
-        _NODE_CONFIG,
-        f"--{_BOUNDARY}--",
-        "",
-    ]
-    return base64.b64encode("\n".join(lines).encode()).decode()
+    lines = ["MIME-Version: 1.0", f'Content-Type: multipart/mixed; boundary="{_BOUNDARY}"', ""]
+    for kind, text in parts:
+        lines += [f"--{_BOUNDARY}", f"Content-Type: {kind}", "", text]
+    return base64.b64encode("\n".join([*lines, f"--{_BOUNDARY}--", ""]).encode()).decode()
 
 
 @dataclass(frozen=True)

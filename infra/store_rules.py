@@ -9,8 +9,8 @@ from workload.errors import Problem
 
 _PORTS = {"https": 443, "http": 80}
 _LUSTRE_NOTE = (
-    "store.kind = fsx: whether the nodes' kernel has a Lustre client isn't known here, and EKS's AMIs come without the package"
-    " lustre-client (awslabs/amazon-eks-ami#2696); try it with one node, or use s3 or efs, which need none"
+    "store.kind = fsx: the nodes install lustre-client at their start, which EKS's AMIs come without"
+    " (awslabs/amazon-eks-ami#2696); whether it fits the kernel of a new AMI release isn't known here: try it with one node"
 )
 # https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateFileSystem.html (StorageCapacity)
 _LUSTRE_SMALLEST, _LUSTRE_STEP = 1200, 2400

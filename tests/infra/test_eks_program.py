@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -240,3 +241,17 @@ def test_an_image_that_is_not_locked_is_refused_with_the_command(monkeypatch: py
     recording = record(PROGRAM, config_of("dev"), "dev", computed=computed)
 
     assert "run: python -m infra image lock" in recording.error + " ".join(recording.logs)
+
+
+@pytest.mark.case("C029")
+def test_every_node_has_a_lustre_client_where_the_store_is_lustre_and_none_elsewhere(dev: Recording) -> None:
+    lustre = run(store={"kind": "fsx"})
+    assert not lustre.error, lustre.logs
+
+    def with_client(recording: Recording) -> set[str]:
+        kind = "aws:ec2/launchTemplate:LaunchTemplate"
+        data = {r.name: recording.of(r.name).get("userData", "") for r in recording.requests.values() if r.type == kind}
+        return {name for name, encoded in data.items() if b"lustre-client" in base64.b64decode(encoded)}
+
+    assert with_client(lustre) == {"cluster-system-template", "gpu-nodes-template"}
+    assert with_client(dev) == set()
