@@ -44,6 +44,20 @@ def fetch(stack: str, folder: Path) -> None:
     sys.exit(run(ROOT, stack, folder))
 
 
+@cli.command()
+@STACK
+def preflight(stack: str) -> None:
+    """Ask AWS, before `pulumi up`, whether the account can carry an environment: types, quotas, versions, names.
+
+    Only reads.
+
+    Exits 0 when no problem was found, 1 when one was, 2 on bad input: settings, credentials.
+    """
+    from infra.commands.preflight import run  # noqa: PLC0415
+
+    sys.exit(run(ROOT, stack))
+
+
 @cli.group()
 def image() -> None:
     """The training image, pinned by digest in infra/image.lock.json."""
