@@ -29,6 +29,7 @@ class FakeCluster:
         self.new_pods = ("Succeeded", "")  # phase and log of every pod that is made
         self.deleted: list[str] = []
         self.delay_seconds = 0.0
+        self.down = False  # an API server that answers nothing but 503
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"cluster": self}))
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
@@ -87,6 +88,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         time.sleep(self.cluster.delay_seconds)
         path = self._path()
+        if self.cluster.down:
+            self._answer({"kind": "Status", "message": "the server is restarting", "code": 503}, 503)
+            return
         if path == RESOURCES:
             kinds = [
                 {"name": name, "kind": name, "namespaced": True, "singularName": "", "verbs": []}
