@@ -1,4 +1,7 @@
-"""The cluster, instances, networks, load balancers: asked by tag, or listed and told apart by their tags."""
+"""The cluster, instances, networks, load balancers: all of a kind are listed, and told apart by their tags here.
+
+EC2's own filters can't say "with one of these tags": one list is less than a question for each tag.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,6 @@ from infra.teardown.found import Found
 
 _TAGS_AT_ONCE = 20  # load balancers in one describe-tags
 _UNPAGED = ("describe_addresses", "describe_placement_groups")
-_SINGULAR_FILTER = ("describe_nat_gateways", "describe_flow_logs")
 
 
 @dataclass(frozen=True)
@@ -24,20 +26,17 @@ class Ec2Kind:
     key: str
     name: str
     state: str = ""
-    of_cluster: bool = False  # also made by EKS and by controllers in the cluster
 
     @property
     def permission(self) -> str:
         return "ec2:" + "".join(word.capitalize() for word in self.operation.split("_"))
 
 
-_INSTANCES = Ec2Kind("instance", "describe_instances", "Reservations", "InstanceId", "State", of_cluster=True)
 EC2_KINDS = (
-    Ec2Kind("volume", "describe_volumes", "Volumes", "VolumeId", "State", of_cluster=True),
-    Ec2Kind(
-        "network-interface", "describe_network_interfaces", "NetworkInterfaces", "NetworkInterfaceId", "Status", of_cluster=True
-    ),
-    Ec2Kind("security-group", "describe_security_groups", "SecurityGroups", "GroupId", of_cluster=True),
+    Ec2Kind("instance", "describe_instances", "Reservations", "InstanceId", "State"),
+    Ec2Kind("volume", "describe_volumes", "Volumes", "VolumeId", "State"),
+    Ec2Kind("network-interface", "describe_network_interfaces", "NetworkInterfaces", "NetworkInterfaceId", "Status"),
+    Ec2Kind("security-group", "describe_security_groups", "SecurityGroups", "GroupId"),
     Ec2Kind("security-group-rule", "describe_security_group_rules", "SecurityGroupRules", "SecurityGroupRuleId"),
     Ec2Kind("natgateway", "describe_nat_gateways", "NatGateways", "NatGatewayId", "State"),
     Ec2Kind("elastic-ip", "describe_addresses", "Addresses", "AllocationId"),
@@ -64,48 +63,36 @@ def cluster(search: Search) -> list[Found] | NotAsked:
     return [Found(kind="eks:cluster", name=name, arn=found["arn"], state=found["status"])]
 
 
-def instances(search: Search) -> list[Found] | NotAsked:
-    groups = _tagged(search, _INSTANCES)
-    if isinstance(groups, NotAsked):
-        return groups
-    states = {one["InstanceId"]: one["State"]["Name"] for group in groups for one in group["Instances"]}
-    return [Found(kind="ec2:instance", name=name, state=state) for name, state in states.items()]
-
-
 def of_ec2(search: Search, kind: Ec2Kind) -> list[Found] | NotAsked:
-    items = _tagged(search, kind)
-    if not isinstance(items, NotAsked) and kind.resource_type == "network-interface":
-        # The control plane's have no tag: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
-        more = _filtered(search, kind, "description", f"Amazon EKS {search.cluster_name}")
-        items = more if isinstance(more, NotAsked) else items + more
+    items = _every(search, kind)
     if isinstance(items, NotAsked):
         return items
-    states = {one[kind.name]: one.get(kind.state, "") for one in items}
-    return [Found(kind=f"ec2:{kind.resource_type}", name=name, state=state) for name, state in states.items()]
+    # The interfaces of the control plane have no tag: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
+    untagged = f"Amazon EKS {search.cluster_name}"
+    return [
+        Found(kind=f"ec2:{kind.resource_type}", name=one[kind.name], state=_state(one.get(kind.state, "")))
+        for one in items
+        if search.is_of_cluster(one.get("Tags") or one.get("TagSet")) or one.get("Description") == untagged
+    ]
 
 
-def _tagged(search: Search, kind: Ec2Kind) -> Any:
-    items: list[Any] = []
-    for query in search.tag_queries(of_cluster=kind.of_cluster):
-        found = _filtered(search, kind, *(text for key, value in query for text in (f"tag:{key}", value)))
-        if isinstance(found, NotAsked):
-            return found
-        items += found
-    return items
-
-
-def _filtered(search: Search, kind: Ec2Kind, *names_and_values: str) -> Any:
-    pairs = zip(names_and_values[::2], names_and_values[1::2], strict=True)
-    filters = [{"Name": name, "Values": [value]} for name, value in pairs]
-    wanted = {"Filter" if kind.operation in _SINGULAR_FILTER else "Filters": filters}
+def _every(search: Search, kind: Ec2Kind) -> Any:
     if kind.operation in _UNPAGED:
         call = getattr(search.account.client("ec2"), kind.operation)
-        return search.account.ask(kind.permission, lambda: call(**wanted)[kind.key])
-    return search.account.ask_pages(kind.permission, "ec2", kind.operation, kind.key, **wanted)
+        return search.account.ask(kind.permission, lambda: call()[kind.key])
+    found = search.account.ask_pages(kind.permission, "ec2", kind.operation, kind.key)
+    if isinstance(found, NotAsked) or kind.key != "Reservations":
+        return found
+    return [one for group in found for one in group["Instances"]]
+
+
+def _state(found: Any) -> str:
+    """An instance's state is an object, a network interface's is a word."""
+    return found["Name"] if isinstance(found, dict) else found
 
 
 def scaling_groups(search: Search) -> list[Found] | NotAsked:
-    """EKS makes one for each node group. Its tags are no filter's business: the list is short."""
+    """EKS makes one for each node group, and the tagging API doesn't list them."""
     found = search.account.ask_pages(
         "autoscaling:DescribeAutoScalingGroups", "autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups"
     )

@@ -1,13 +1,13 @@
 """Every kind of thing once, and what the tagging API lists beside.
 
-That list is a hint: it goes on after a thing is gone, and lacks roles and Auto Scaling groups
-(https://docs.aws.amazon.com/resourcegroupstagging/latest/APIReference/supported-services.html). So each service is asked itself.
+That list is a hint: it goes on after a thing is gone, and lacks roles and Auto Scaling groups, so each service is asked itself.
+https://docs.aws.amazon.com/resourcegroupstagging/latest/APIReference/supported-services.html
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from infra.answers import NotAsked
@@ -18,7 +18,6 @@ from infra.teardown.found import Found
 BY_TAG = "everything else, by tag"
 _KINDS: Mapping[str, Callable[[Search], list[Found] | NotAsked]] = {
     "eks:cluster": compute.cluster,
-    "ec2:instance": compute.instances,
     **{f"ec2:{kind.resource_type}": partial(compute.of_ec2, kind=kind) for kind in compute.EC2_KINDS},
     "autoscaling:autoScalingGroup": compute.scaling_groups,
     "elasticloadbalancing:loadbalancer": compute.load_balancers,
@@ -45,6 +44,13 @@ class Swept:
 def sweep(search: Search) -> Swept:
     """Asks for every kind; one that can't be asked doesn't keep the others from it. Raises: UserError for credentials."""
     swept = Swept()
+    listed = _listed(search)
+    if isinstance(listed, NotAsked):
+        swept.not_asked[BY_TAG] = listed
+    else:
+        swept.asked.append(BY_TAG)
+        swept.listed = listed
+    search = replace(search, listed=tuple(swept.listed))
     for kind, look in _KINDS.items():
         found = look(search)
         if isinstance(found, NotAsked):
@@ -52,18 +58,12 @@ def sweep(search: Search) -> Swept:
         else:
             swept.asked.append(kind)
             swept.seen += found
-    listed = _listed(search)
-    if isinstance(listed, NotAsked):
-        swept.not_asked[BY_TAG] = listed
-    else:
-        swept.asked.append(BY_TAG)
-        swept.listed = listed
     return swept
 
 
 def _listed(search: Search) -> list[str] | NotAsked:
     arns: list[str] = []
-    for query in search.tag_queries(of_cluster=True):
+    for query in search.tag_queries():
         filters = [{"Key": key, "Values": [value]} for key, value in query]
         found = search.account.ask_pages(
             "tag:GetResources", "resourcegroupstaggingapi", "get_resources", "ResourceTagMappingList", TagFilters=filters

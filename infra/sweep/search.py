@@ -9,6 +9,7 @@ from typing import Any
 from infra.account_site import AccountSite
 from infra.answers import plain_tags
 from infra.aws_account import Account
+from infra.teardown.found import of_arn
 
 # Tags whose value is the cluster's name: EKS's own, the CNI's, the load balancer controller's.
 # https://docs.aws.amazon.com/eks/latest/userguide/eks-using-tags.html,
@@ -18,10 +19,11 @@ _CLUSTER_NAME_TAGS = ("aws:eks:cluster-name", "eks:cluster-name", "cluster.k8s.a
 
 @dataclass(frozen=True)
 class Search:
-    """One environment in one account."""
+    """One environment in one account. `listed`: ARNs that the tagging API has for it."""
 
     account: Account
     site: AccountSite
+    listed: tuple[str, ...] = ()
 
     @property
     def cluster_name(self) -> str:
@@ -42,9 +44,12 @@ class Search:
         """`owned` goes with the cluster; `shared`, as on subnets of an own VPC, doesn't."""
         return f"kubernetes.io/cluster/{self.cluster_name}"
 
-    def tag_queries(self, *, of_cluster: bool) -> Iterator[list[tuple[str, str]]]:
+    def tag_queries(self) -> Iterator[list[tuple[str, str]]]:
         """Key and value of the tags that a thing must all have, one list for each way to be marked."""
         yield list(self.site.tags.items())
-        if of_cluster:
-            yield [(self._owned_tag, "owned")]
-            yield from ([(key, self.cluster_name)] for key in _CLUSTER_NAME_TAGS)
+        yield [(self._owned_tag, "owned")]
+        yield from ([(key, self.cluster_name)] for key in _CLUSTER_NAME_TAGS)
+
+    def hinted(self, kind: str) -> list[str]:
+        """Names that the tagging API lists: a thing with our tags may have any name."""
+        return [one.name for one in map(of_arn, self.listed) if one.kind == kind]

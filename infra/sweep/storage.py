@@ -16,21 +16,22 @@ LOG_GROUP_NAMES = ("network-flow-logs-group-",)
 
 def log_groups(search: Search) -> list[Found] | NotAsked:
     """EKS writes on into a group that was deleted with it, and so makes it again, without tags: its name is enough."""
-    names = [f"/aws/eks/{search.cluster_name}/", f"/aws/containerinsights/{search.cluster_name}/"]
-    found: list[Found] = []
-    for prefix in (*names, *LOG_GROUP_NAMES):
+    names = (f"/aws/eks/{search.cluster_name}/", f"/aws/containerinsights/{search.cluster_name}/")
+    found: dict[str, Found] = {}
+    for prefix in (*names, *LOG_GROUP_NAMES, *search.hinted("logs:log-group")):
         groups = search.account.ask_pages(
             "logs:DescribeLogGroups", "logs", "describe_log_groups", "logGroups", logGroupNamePrefix=prefix
         )
         if isinstance(groups, NotAsked):
             return groups
         for group in groups:
-            ours = prefix in names or _group_is_ours(search, group["arn"].removesuffix(":*"))
+            name, arn = group["logGroupName"], group["arn"].removesuffix(":*")
+            ours = name.startswith(names) or _group_is_ours(search, arn)
             if isinstance(ours, NotAsked):
                 return ours
             if ours:
-                found.append(Found(kind="logs:log-group", name=group["logGroupName"], arn=group["arn"]))
-    return found
+                found[name] = Found(kind="logs:log-group", name=name, arn=arn)
+    return list(found.values())
 
 
 def _group_is_ours(search: Search, arn: str) -> bool | NotAsked:
@@ -83,12 +84,12 @@ def roles(search: Search) -> list[Found] | NotAsked:
 
 def buckets(search: Search) -> list[Found] | NotAsked:
     """With the key of each: what is kept with a bucket is only worth as much as its key."""
-    client, account = search.account.client("s3"), search.account
+    client, account, hinted = search.account.client("s3"), search.account, search.hinted("s3:bucket")
     listed = account.ask("s3:ListAllMyBuckets", lambda: client.list_buckets()["Buckets"])
     if isinstance(listed, NotAsked):
         return listed
     found: list[Found] = []
-    for name in (one["Name"] for one in listed if one["Name"].startswith(BUCKET_NAMES)):
+    for name in (one["Name"] for one in listed if one["Name"].startswith(BUCKET_NAMES) or one["Name"] in hinted):
         tags = account.ask(
             "s3:GetBucketTagging",
             lambda name=name: client.get_bucket_tagging(Bucket=name)["TagSet"],

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
+from botocore.loaders import create_loader
 from botocore.validate import ParamValidator
 from moto import mock_aws
 
-ACCOUNT = "123456789012"
+LOADER = create_loader()  # one for all tests: it reads each service's model once
 READS = ("Describe", "Get", "List", "Head")
 
 
@@ -57,5 +58,6 @@ def fake_account() -> Iterator[FakeAccount]:
     with pytest.MonkeyPatch.context() as environment, mock_aws():
         for name in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"):
             environment.delenv(name, raising=False)
+        environment.setattr("botocore.session.create_loader", lambda *_: LOADER)
         environment.setattr(BaseClient, "_make_api_call", call)
         yield made
