@@ -87,16 +87,17 @@ def _show(site: AccountSite, who: Identity, swept: Swept, groups: Groups) -> Non
 
 
 def _named(one: Found) -> str:
-    state = f", {one.state}" if one.state else ""
+    state = (f", {one.state}" if one.state else "") + (f" until {one.ends}" if one.ends else "")
     doubt = "" if one.confirmed else " (listed by tag; whether it's still there could not be confirmed)"
     return f"{one.kind} {one.name}{state}{doubt}"
 
 
 def _verdict(swept: Swept, groups: Groups) -> str:
+    open_ends = f"{len(swept.not_asked)} kinds could not be asked"
     if groups.left_over:
         cluster = any(one.kind == "eks:cluster" for one in groups.left_over)
         hint = "; the cluster still stands: was it destroyed?" if cluster else ""
-        return f"{len(groups.left_over)} left over{hint}"
+        return f"{len(groups.left_over)} left over{hint}" + (f"; {open_ends}" if swept.not_asked else "")
     if swept.not_asked:
-        return f"not proven clean: {len(swept.not_asked)} kinds could not be asked"
+        return f"not proven clean: {open_ends}"
     return f"nothing left over, of {len(swept.asked)} kinds that were asked"

@@ -148,7 +148,7 @@ class Follower:
     def _answered(self) -> None:
         if self._outage:
             self._say(f"the cluster answers again, after {self._outage.seconds:.0f} s")
-            self._outage, self._state = None, ""
+            self._outage = None
 
     def _pause(self) -> float:
         if self._outage is None:

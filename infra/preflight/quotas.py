@@ -127,7 +127,9 @@ def quota_check(needs: Sequence[Need], allowed: float | None, usage: Usage | Not
     if allowed is None:
         return Check(name, Status.NOT_ASKED, f"Service Quotas knows no {quota.code} in {region}")
     used, said = (
-        (0, f"; use now {usage}") if isinstance(usage, NotAsked) else (usage.others, f", {usage.others} used by others")
+        (0, f"; what others use isn't known: {usage}")
+        if isinstance(usage, NotAsked)
+        else (usage.others, f", {usage.others} used by others")
     )
     if used + needed <= allowed:
         return result(name, f"{needed} needed of {allowed:g}{said}")

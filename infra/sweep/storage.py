@@ -60,7 +60,8 @@ def keys(search: Search) -> list[Found] | NotAsked:
         about = account.ask("kms:DescribeKey", lambda name=name: client.describe_key(KeyId=name)["KeyMetadata"])
         if isinstance(about, NotAsked):
             return about
-        found.append(Found(kind="kms:key", name=name, arn=about["Arn"], state=about["KeyState"]))
+        ends = f"{about['DeletionDate']:%Y-%m-%d}" if "DeletionDate" in about else ""
+        found.append(Found(kind="kms:key", name=name, arn=about["Arn"], state=about["KeyState"], ends=ends))
     return found
 
 

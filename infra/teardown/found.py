@@ -22,7 +22,7 @@ class Found:
     """`kind` is service and resource type of the ARN, such as `ec2:vpc`; `name` is what commands take.
 
     `key`: ARN of the KMS key that encrypts it, or empty; None, if that couldn't be asked. `confirmed` is false where only
-    the tagging API lists it, which goes on for a while after a thing is gone.
+    the tagging API lists it, which goes on for a while after a thing is gone. `ends`: when AWS takes it away, if that is said.
     """
 
     kind: str
@@ -31,6 +31,7 @@ class Found:
     state: str = ""
     key: str | None = ""
     confirmed: bool = True
+    ends: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ def group(found: Iterable[Found], store: object) -> Groups:
             groups.kept.append(one)
         else:
             groups.left_over.append(one)
+    groups.kept.sort(key=lambda one: one.kind == "kms:key")  # last: without its key a bucket is lost before it is emptied
     return groups
 
 

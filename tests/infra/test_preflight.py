@@ -45,6 +45,7 @@ LOCK = ImageLock(
 ROOT = Path(__file__).resolve().parents[2]
 REGION = "us-east-2"
 TAGS = {"project": "ray-train-eks", "environment": "dev"}
+TAG_LIST = [{"Key": key, "Value": value} for key, value in TAGS.items()]
 QUOTAS = {"L-DB2E81BA": 96.0, "L-1216C47A": 32.0, "L-0263D0A3": 5.0, "L-F678F1CE": 5.0}
 GPU_IMAGE = (
     "/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/nvidia/amazon-eks-node-al2023-x86_64-nvidia-1.35-v20261012"
@@ -182,7 +183,7 @@ def test_what_runs_already_counts_unless_it_is_the_environments_own(
     account: FakeAccount, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ec2 = boto3.client("ec2", REGION)
-    ours = [{"ResourceType": "instance", "Tags": [{"Key": key, "Value": value} for key, value in TAGS.items()]}]
+    ours = [{"ResourceType": "instance", "Tags": TAG_LIST}]
     ami = ec2.describe_images()["Images"][0]["ImageId"]
     ec2.run_instances(ImageId=ami, InstanceType="g6.12xlarge", MinCount=2, MaxCount=2, TagSpecifications=ours)
 
@@ -281,6 +282,9 @@ def test_a_reservation_is_asked_for_and_judged(account: FakeAccount, project: Pa
     assert "gpuNodes.count = 2: the reservation has 1 instances free of 2" in said
     assert "L-DB2E81BA" not in said  # what is reserved is in the quota already
 
+    ours = {"InstanceType": "g6.12xlarge", "CapacityReservationId": "cr-0123456789abcdef0", "Tags": TAG_LIST}
+    account.answers["DescribeInstances"] = {"Reservations": [{"Instances": [ours, {**ours, "Tags": []}]}]}
+    assert preflight.run(project, "dev") == 0  # one free, and one that runs in it already for this environment
     account.answers["DescribeCapacityReservations"] = refused("InvalidCapacityReservationId.NotFound", "x")
     assert preflight.run(project, "dev") == 1
     assert "there is no such reservation" in capsys.readouterr().out
@@ -394,7 +398,10 @@ def test_a_quota_whose_use_is_not_known_is_judged_by_its_size_and_says_so() -> N
     unknown = NotAsked("needs permission ec2:DescribeAddresses")
 
     fits = quota_check(need, 2.0, unknown, REGION)
-    assert (fits.status, fits.detail) == (Status.OK, "2 needed of 2; use now needs permission ec2:DescribeAddresses")
+    assert (fits.status, fits.detail) == (
+        Status.OK,
+        "2 needed of 2; what others use isn't known: needs permission ec2:DescribeAddresses",
+    )
     assert "1 are allowed" in only(quota_check(need, 1.0, unknown, REGION))
     assert quota_check(need, None, Usage(0), REGION).status is Status.NOT_ASKED
 

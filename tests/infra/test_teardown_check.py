@@ -113,6 +113,7 @@ def test_bucket_and_key_are_kept_on_purpose_with_their_price_and_are_no_fault(
     assert names(receipt["kept"]) == {f"s3:bucket {bucket}", f"kms:key {key}"}
     assert f"  s3:bucket {bucket}: 0.023 USD per GB and month" in said
     assert f"  kms:key {key}, Enabled: 1 USD a month" in said
+    assert said.index("bucket.delete()") < said.index("schedule-key-deletion")  # in the order in which they can be run
     assert "nothing left over" in said
 
 
@@ -195,7 +196,9 @@ def test_a_key_that_waits_for_its_end_is_no_fault(
     code, receipt = check(tmp_path)
     assert code == 0
     assert names(receipt["scheduled"]) == {f"kms:key {key}"}
-    assert f"going by themselves:\n  kms:key {key}, PendingDeletion" in capsys.readouterr().out
+    ends = receipt["scheduled"][0]["ends"]
+    assert ends[:2] == "20"
+    assert f"going by themselves:\n  kms:key {key}, PendingDeletion until {ends}\n" in capsys.readouterr().out
 
 
 def test_a_key_whose_bucket_is_gone_is_left_over(account: FakeAccount, tmp_path: Path) -> None:

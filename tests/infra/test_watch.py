@@ -105,7 +105,7 @@ def test_a_job_is_followed_from_waiting_to_its_record(
     ]  # fmt: skip
     assert [said.index(text) for text in order] == sorted(said.index(text) for text in order)
     assert [text for text in ("step 1/60", "step 4/60", "submission server") if text in said] == []
-    assert said.count("step 2/60") == 1
+    assert [said.count(text) for text in ("step 2/60", "attempt 2 goes on", "step 6/60")] == [1, 1, 1]
     assert (stack / "record.json").is_file()
 
 
@@ -162,6 +162,23 @@ def test_a_short_outage_is_said_and_survived(
     assert "the job isn't affected by that. Asking again" in said
     assert "the cluster answers again, after 0 s" in said
     assert said.count("running on RayCluster") == 2
+
+
+def test_after_an_outage_a_new_connection_is_made_with_new_credentials(
+    stack: Path, cluster: FakeCluster, story: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.objects[f"{RAY_JOBS}/run-1"]["status"] = RUNNING
+    opened, real = [], fetch.JobAddress.open
+    monkeypatch.setattr(fetch.JobAddress, "open", lambda address: opened.append(1) or real(address))
+    story(
+        lambda: None,
+        lambda: setattr(cluster, "down", True),
+        lambda: setattr(cluster, "down", False),
+        status(cluster, **DONE),
+    )
+
+    watch.run(Path(), "local", stack)
+    assert len(opened) == 3  # at first, after the outage, and to fetch
 
 
 def test_an_outage_that_lasts_is_the_users_to_look_at(
