@@ -159,7 +159,7 @@ def test_a_short_outage_is_said_and_survived(
     assert watch.run(Path(), "local", stack) == 0
     said = capsys.readouterr().out
     assert said.count("the cluster doesn't answer") == 1
-    assert "the job isn't affected by that. Asking again" in said
+    assert "the cluster doesn't answer (503 Service Unavailable); the job isn't affected by that. Asking again" in said
     assert "the cluster answers again, after 0 s" in said
     assert said.count("running on RayCluster") == 2
 
