@@ -1,4 +1,4 @@
-"""`python -m infra`: a run on this machine, what a run in a cluster left, and the image that is pinned."""
+"""`python -m infra`: a run on this machine, a run in a cluster, the account before and after, and the image that is pinned."""
 
 from __future__ import annotations
 
@@ -40,6 +40,49 @@ def fetch(stack: str, folder: Path) -> None:
     Exits 0 when the job succeeded and no claim is refuted, 1 when it failed or one is, 2 on bad input, 3 while it runs.
     """
     from infra.commands.fetch import run  # noqa: PLC0415
+
+    sys.exit(run(ROOT, stack, folder))
+
+
+@cli.command()
+@STACK
+@click.option("--to", "folder", type=click.Path(path_type=Path), default=Path("build/fetched"), show_default=True)
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop following after so long.")
+def watch(stack: str, folder: Path, timeout: float | None) -> None:
+    """Follow an environment's job until it ends, then do what `fetch` does. Ctrl-C leaves the job alone.
+
+    Exits as `fetch` does: 0, 1, 2; 3 when the timeout or Ctrl-C comes first.
+    """
+    from infra.commands.watch import run  # noqa: PLC0415
+
+    sys.exit(run(ROOT, stack, folder, timeout))
+
+
+@cli.command()
+@STACK
+def preflight(stack: str) -> None:
+    """Ask AWS, before `pulumi up`, whether the account can carry an environment: types, quotas, versions, names.
+
+    Only reads.
+
+    Exits 0 when no problem was found, 1 when one was, 2 on bad input: settings, credentials.
+    """
+    from infra.commands.preflight import run  # noqa: PLC0415
+
+    sys.exit(run(ROOT, stack))
+
+
+@cli.command("teardown-check")
+@STACK
+@click.option(
+    "--to", "folder", type=click.Path(path_type=Path), default=Path("build"), show_default=True, help="For the receipt."
+)
+def teardown_check(stack: str, folder: Path) -> None:
+    """Look for what an environment left in its AWS account, after `pulumi destroy`. Removes nothing.
+
+    Exits 0 when nothing is left over, 1 when something is or when a kind could not be asked, 2 on bad input.
+    """
+    from infra.commands.teardown_check import run  # noqa: PLC0415
 
     sys.exit(run(ROOT, stack, folder))
 

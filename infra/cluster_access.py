@@ -126,6 +126,8 @@ def plain(call: Callable[..., Any], *arguments: str, **more: Any) -> Any:
 
 
 def short(error: BaseException) -> str:
-    """An error's text on one line, without the object addresses that urllib3 puts in front."""
+    """An error's text on one line, without the object addresses that urllib3 puts in front, or an answer's headers and body."""
+    if isinstance(error, ApiException) and error.status:
+        return f"{error.status} {error.reason}"
     text = " ".join(str(error).split())
     return text.rsplit(": ", 1)[-1].removesuffix("')").removesuffix(")") or type(error).__name__

@@ -31,6 +31,16 @@ _HOURS_PER_MONTH = 730
 _GIB_MONTH, _IOPS_MONTH, _MIBPS_MONTH = 0.08, 0.005, 0.04
 _FREE_IOPS, _FREE_MIBPS = 3000, 125
 
+# What stays after a destroy, by kind of thing: https://aws.amazon.com/s3/pricing/, .../kms/pricing/, .../efs/pricing/
+# and .../backup/pricing/
+KEPT = {
+    "s3:bucket": "0.023 USD per GB and month, replaced and deleted versions included",
+    "kms:key": "1 USD a month",
+    "elasticfilesystem:file-system": "0.30 USD per GB and month",
+    "elasticfilesystem:access-point": "nothing of its own",
+    "backup:recovery-point": "0.05 USD per GB and month",
+}
+
 
 @dataclass(frozen=True)
 class Line:

@@ -9,12 +9,12 @@ from pulumi import ComponentResource, Input, Output, Resource, ResourceOptions
 
 from infra import mounted_volume
 from infra.eks_settings import EfsStore as EfsStoreSettings
+from infra.eks_versions import STORE_DRIVERS
 from infra.mounted_volume import Driver, StaticVolume, StoreSite
 
-# https://github.com/kubernetes-sigs/aws-efs-csi-driver/releases
 DRIVER = Driver(
-    addon="aws-efs-csi-driver",
-    version="v3.4.1-eksbuild.1",
+    addon=STORE_DRIVERS["efs"][0],
+    version=STORE_DRIVERS["efs"][1],
     csi_name="efs.csi.aws.com",
     configuration={"node": {"tolerations": [{"operator": "Exists"}]}},
 )

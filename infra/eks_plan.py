@@ -37,13 +37,23 @@ class EksPlan:
     instance_tags: dict[str, str]  # in launch templates: only what never changes, since a new version rolls the nodes
 
 
+def cluster_name_of(project: str, environment: str) -> str:
+    """The same in every life of the environment: who looks for it in an account needs no state and no plan."""
+    return f"{project}-{environment}"
+
+
+def environment_tags(project: str, environment: str) -> dict[str, str]:
+    """What marks a thing as this environment's, and never changes."""
+    return {"project": project, "environment": environment}
+
+
 def plan(settings: Settings, project: str, lock: ImageLock) -> EksPlan:
     """Raises: UserError with everything that is wrong."""
     eks = settings.eks
     assert eks is not None, "the plan of an environment on EKS"
     problems = [*_network_problems(eks), *_node_problems(settings, eks), *_operator_problems(eks)]
     pinned, notes = _image(settings, eks, lock, problems)
-    name = f"{project}-{settings.environment}"
+    name = cluster_name_of(project, settings.environment)
     problems += _name_problems(name, settings)
     hourly = cost.hourly_cost(eks, settings.store)
     problems += cost.problems(hourly, eks.aws.max_hourly_cost)
@@ -53,7 +63,7 @@ def plan(settings: Settings, project: str, lock: ImageLock) -> EksPlan:
     assert pinned is not None, "an image that could not be pinned is a problem"
     assert isinstance(settings.store, S3Store | FsxStore | EfsStore), "settings allow no other kind on EKS"
     by_digest = settings.image.model_copy(update={"reference": pinned.reference})
-    fixed = {"project": project, "environment": settings.environment}
+    fixed = environment_tags(project, settings.environment)
     kind = instance_types.KNOWN[eks.gpu_nodes.instance_type]
     return EksPlan(
         settings=settings.model_copy(update={"image": by_digest}),

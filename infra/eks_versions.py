@@ -26,6 +26,12 @@ ADDONS: dict[str, dict[str, str]] = {
         "eks-node-monitoring-agent": "v1.6.5-eksbuild.1",
     },
 }
+# The store's volumes, by kind of store: add-on and version.
+# https://github.com/kubernetes-sigs/aws-efs-csi-driver/releases and .../aws-fsx-csi-driver/releases
+STORE_DRIVERS = {
+    "efs": ("aws-efs-csi-driver", "v3.4.1-eksbuild.1"),
+    "fsx": ("aws-fsx-csi-driver", "v1.9.0-eksbuild.1"),
+}
 
 # AMI families: https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html (amiType)
 SYSTEM_AMI_TYPE = "AL2023_x86_64_STANDARD"

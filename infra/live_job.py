@@ -19,6 +19,7 @@ _RAY = ("ray.io", "v1")
 _OPERATOR_SECONDS = 30  # what the operator has for its part of a removal before we do it
 _LEFTOVER_SECONDS = 60  # what Kubernetes has to collect what the job owned
 _POLL_SECONDS = 1
+_LOG_LINES = 500
 
 
 class LiveJob:
@@ -65,6 +66,27 @@ class LiveJob:
             return pod_troubles(self._pods())
         except (ApiException, HTTPError) as error:
             return [f"its pods can't be listed: {short(error)}"]
+
+    def driver_log(self, since_seconds: int | None = None) -> str:
+        """The newest lines of what the job's driver prints, each behind its time, as its submitter passes them on.
+
+        Empty, before the submitter has started and after it is gone.
+        """
+        pods = [pod for pod in self._pods() if pod["metadata"]["labels"].get("app.kubernetes.io/component") == "submitter"]
+        if not pods:
+            return ""
+        newest = max(pods, key=lambda pod: pod["metadata"].get("creationTimestamp", ""))
+        more = {"since_seconds": since_seconds} if since_seconds else {}
+        try:
+            answer: Any = self._core.read_namespaced_pod_log(
+                newest["metadata"]["name"], self._namespace, timestamps=True, tail_lines=_LOG_LINES, **more,
+                _preload_content=False, _request_timeout=REQUEST_SECONDS,
+            )  # fmt: skip
+        except ApiException as error:
+            if error.status in (400, 404):
+                return ""
+            raise
+        return answer.data.decode(errors="replace")
 
     def remove(self, uid: str) -> None:
         """Deletes the job and waits until nothing of it is left, with or without an operator. Another uid is another job."""

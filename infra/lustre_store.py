@@ -12,12 +12,12 @@ from pulumi import ComponentResource, CustomTimeouts, Input, Output, ResourceOpt
 
 from infra import mounted_volume
 from infra.eks_settings import FsxStore
+from infra.eks_versions import STORE_DRIVERS
 from infra.mounted_volume import Driver, StaticVolume, StoreSite
 
-# https://github.com/kubernetes-sigs/aws-fsx-csi-driver/releases
 DRIVER = Driver(
-    addon="aws-fsx-csi-driver",
-    version="v1.9.0-eksbuild.1",
+    addon=STORE_DRIVERS["fsx"][0],
+    version=STORE_DRIVERS["fsx"][1],
     csi_name="fsx.csi.aws.com",
     configuration={"node": {"tolerateAllTaints": True}},
 )

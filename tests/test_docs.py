@@ -43,7 +43,7 @@ def test_every_make_target_of_the_readme_exists_and_is_listed_by_make():
 
 def test_every_command_of_ours_in_the_readme_has_the_options_that_it_is_given():
     ours = [c.split() for c in commands(README) if "-m infra" in c]
-    assert {words[3] for words in ours} == {"laptop", "fetch", "image"}
+    assert {words[3] for words in ours} == {"laptop", "watch", "fetch", "image", "preflight", "teardown-check"}
     for words in ours:
         text = subprocess.run(
             [sys.executable, "-m", words[2], words[3], "--help"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -75,6 +75,13 @@ def test_the_readmes_exit_codes_are_those_of_the_code():
 
     assert (EXIT_COMPLETED, EXIT_FAILED, EXIT_USER_ERROR) == (0, 1, 2)
     assert "0 (succeeded, nothing refuted), 1 (failed or refuted), 2 (bad input) or 3 (still running)" in README
+
+
+def test_the_runbook_knows_every_command_that_looks_at_an_environment():
+    from infra.__main__ import cli
+
+    text = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
+    assert [name for name in cli.commands if name != "laptop" and f"python -m infra {name}" not in text] == []
 
 
 def test_the_demos_claims_in_the_readme_are_those_of_the_record():

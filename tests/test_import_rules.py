@@ -19,8 +19,12 @@ PURE = (
     "code_package", "identity", "quantities", "ray_job_manifest", "settings_models", "settings_errors", "environment_file",
     "job_status", "reader_pod", "versions", "subnets", "instance_types", "cost", "eks_settings", "eks_versions", "eks_plan",
     "launch_template", "node_labels", "cluster_rules", "device_plugin_values", "image", "image_rules", "image_releases",
-    "ray_crds", "store_rules", "job_placement", "neighbours",
+    "ray_crds", "store_rules", "job_placement", "neighbours", "answers", "progress_log",
 )  # fmt: skip
+# Packages of decisions over what an account answered.
+PURE_PARTS = tuple(
+    f"{folder}/{path.stem}" for folder in ("preflight", "teardown") for path in (ROOT / "infra" / folder).glob("*.py")
+)
 # What `infra` may use of the workload: the contract, the errors, and the record's shape.
 SHARED = ("workload.run_config", "workload.run_rules", "workload.errors", "workload.record")
 CLUSTERLESS = ("model", "sharding", "optimizer", "data")
@@ -64,20 +68,28 @@ def test_components_do_not_know_each_other(name: str) -> None:
     assert offending(ROOT / "infra" / f"{name}.py", *others) == []
 
 
-@pytest.mark.parametrize("name", PURE)
-def test_pure_modules_know_no_engine_and_no_cluster(name: str) -> None:
+@pytest.mark.parametrize("name", [*PURE, *PURE_PARTS])
+def test_pure_modules_know_no_engine_no_cluster_and_no_account(name: str) -> None:
     components = [f"infra.{component}" for component in COMPONENTS]
 
-    assert offending(ROOT / "infra" / f"{name}.py", "pulumi", "pulumi_kubernetes", "kubernetes", *components) == []
+    outside = ("pulumi", "pulumi_kubernetes", "kubernetes", "boto3", "botocore", "infra.aws_account", "infra.sweep")
+    assert offending(ROOT / "infra" / f"{name}.py", *outside, *components) == []
 
 
 def test_every_module_of_infra_has_a_kind() -> None:
     sites = {"site", "existing_site", "eks_site"}  # where components meet
     outside = {"cluster_access", "live_job", "live_crds", "store_reader", "image_registry", "registry_transport"}
+    outside |= {"aws_account", "account_site", "preflight_questions"}
     others = {"__init__", "__main__", "settings", "job_gate", "operator_crds"} | sites | outside | set(STORE_PARTS)
     names = {path.stem for path in (ROOT / "infra").glob("*.py")}
 
     assert names == {*COMPONENTS, *PURE, *others}
+
+
+def test_one_module_opens_an_account() -> None:
+    users = [path.name for path in modules("infra") if offending(path, "boto3", "botocore")]
+
+    assert users == ["aws_account.py"]
 
 
 def test_only_settings_reads_the_engines_config() -> None:

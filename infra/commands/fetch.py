@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -22,31 +23,61 @@ from workload.errors import EXIT_COMPLETED, EXIT_FAILED, UserError, bad_input
 from workload.record import Record, Verdict
 
 EXIT_NOT_FINISHED = 3
+CLUSTER_ERRORS = (HTTPError, OSError, ConfigException, ApiException)  # what asking a cluster may end in
 _PULUMI_SECONDS = 60
 _COLORS = {Verdict.PROVEN: "green", Verdict.REFUTED: "red", Verdict.NOT_TESTED: "yellow"}
 
 
+@dataclass(frozen=True)
+class JobAddress:
+    """Where a stack's job is, by the stack's outputs."""
+
+    kubeconfig: str
+    context: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    def open(self) -> LiveJob:
+        return LiveJob(self.kubeconfig, self.context, self.namespace, self.name)
+
+    def unreachable(self, error: BaseException) -> UserError:
+        """One of `CLUSTER_ERRORS`, as the user's to look at."""
+        context = f"--context {self.context} " if self.context else ""
+        fix = f"check it with: kubectl {context}-n {self.namespace} get rayjobs"
+        return bad_input("context", self.context, f"can't be asked: {short(error)}", fix)
+
+    def missing(self) -> UserError:
+        return bad_input("jobName", self, "there is no such RayJob", "run pulumi up")
+
+
 def run(project: Path, stack: str, folder: Path) -> int:
     """Looks at the stack's job, writes what it left below `folder`, and returns the exit code."""
-    outputs = _stack_outputs(project, stack)
+    return fetch(job_address(project, stack), folder)
+
+
+def fetch(address: JobAddress, folder: Path) -> int:
+    """As `run`, for a job whose address is known."""
     try:
-        with LiveJob(outputs["kubeconfig"], outputs["context"], outputs["namespace"], outputs["jobName"]) as job:
-            return _fetch(job, f"{outputs['namespace']}/{outputs['jobName']}", folder)
-    except (HTTPError, OSError, ConfigException, ApiException) as error:
-        fix = f"check it with: kubectl --context {outputs['context']} -n {outputs['namespace']} get rayjobs"
-        raise bad_input("context", outputs["context"], f"can't be asked: {short(error)}", fix) from error
+        with address.open() as job:
+            return _fetch(job, address, folder)
+    except CLUSTER_ERRORS as error:
+        raise address.unreachable(error) from error
 
 
-def _fetch(job: LiveJob, where: str, folder: Path) -> int:
+def _fetch(job: LiveJob, address: JobAddress, folder: Path) -> int:
     found = job.read()
     if found is None:
-        raise bad_input("jobName", where, "there is no such RayJob", "run pulumi up")
+        raise address.missing()
     verdict = judge(found.get("status") or {})
     if isinstance(verdict, Waiting) or (isinstance(verdict, Started) and not verdict.ended):
-        click.echo(f"RayJob {where} is not finished yet: {verdict.detail if isinstance(verdict, Waiting) else 'it is running'}")
+        detail = verdict.detail if isinstance(verdict, Waiting) else "it is running"
+        click.echo(f"RayJob {address} is not finished yet: {detail}")
         return EXIT_NOT_FINISHED
     if isinstance(verdict, Failed):
-        click.echo(f"RayJob {where} is {verdict.reason}", err=True)
+        click.echo(f"RayJob {address} is {verdict.reason}", err=True)
     try:
         record = _write(export(job.api, found), folder)
     except UserError as error:
@@ -55,12 +86,22 @@ def _fetch(job: LiveJob, where: str, folder: Path) -> int:
     return _show(record, folder, failed=isinstance(verdict, Failed))
 
 
+def job_address(project: Path, stack: str) -> JobAddress:
+    """Raises: UserError, without pulumi, stack or job."""
+    outputs = _stack_outputs(project, stack)
+    return JobAddress(outputs["kubeconfig"], outputs["context"], outputs["namespace"], outputs["jobName"])
+
+
 def _stack_outputs(project: Path, stack: str) -> dict[str, str]:
     program = shutil.which("pulumi")
     if program is None:
         raise bad_input("pulumi", None, "is not on PATH", "install it: https://www.pulumi.com/docs/iac/download-install/")
     command = [program, "stack", "output", "--json", "--stack", stack, "--non-interactive", "--cwd", str(project)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_PULUMI_SECONDS, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PULUMI_SECONDS, check=False)
+    except subprocess.TimeoutExpired as error:
+        reason = f"pulumi stack output doesn't answer within {_PULUMI_SECONDS} s"
+        raise bad_input("--stack", stack, reason, "check pulumi's backend: pulumi whoami -v") from error
     if done.returncode:
         said = done.stderr.strip().splitlines() or ["no message"]
         raise bad_input("--stack", stack, said[-1].removeprefix("error: "), "name a stack of pulumi stack ls")

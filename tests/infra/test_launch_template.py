@@ -59,11 +59,11 @@ def test_a_type_without_local_disks_has_no_user_data() -> None:
 @pytest.mark.parametrize(
     ("disks", "kinds"), [(0, ["text/x-shellscript"]), (1, ["text/x-shellscript", "application/node.eks.aws"])]
 )
-def test_nodes_of_a_lustre_store_install_its_client(disks: int, config: list[str]) -> None:
+def test_nodes_of_a_lustre_store_install_its_client(disks: int, kinds: list[str]) -> None:
     message = email.message_from_bytes(base64.b64decode(user_data(disks, lustre=True) or ""))
     parts = [part for part in message.walk() if not part.is_multipart()]
 
-    assert [part.get_content_type() for part in parts] == ["text/x-shellscript", *config]
+    assert [part.get_content_type() for part in parts] == kinds
     script = str(parts[0].get_payload())
     assert script.startswith("#!/bin/bash\n")
     assert "dnf install -y lustre-client" in script

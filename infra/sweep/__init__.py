@@ -1,0 +1,1 @@
+"""Looks in an account for everything of one environment. Reads only."""
