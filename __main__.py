@@ -7,7 +7,6 @@ import pulumi
 from infra import settings as environment_settings
 from infra.code_package import pack
 from infra.identity import identify
-from infra.ray_job_manifest import STORE_MOUNT
 from infra.settings_models import Settings
 from infra.site import Site
 from infra.training_job import TrainingJob, TrainingJobArgs
@@ -37,11 +36,8 @@ def build() -> None:
     code = pack(WORKLOAD)
     site = _on_eks(settings) if settings.eks else _on_existing(settings)
     identity = identify(site.settings, code.sha256)
-    job = TrainingJob(
-        "job",
-        TrainingJobArgs(identity=identity, code=code, site=site),
-        pulumi.ResourceOptions(providers=[site.provider]),
-    )
+    args = TrainingJobArgs(identity=identity, code=code, site=site)
+    job = TrainingJob("job", args, pulumi.ResourceOptions(providers=[site.provider]))
 
     pulumi.export("environment", settings.environment)
     pulumi.export("runName", identity.run_name)
@@ -50,7 +46,7 @@ def build() -> None:
     pulumi.export("context", site.context)
     pulumi.export("namespace", site.namespace)
     pulumi.export("jobName", job.job_name)
-    pulumi.export("storePath", f"{STORE_MOUNT}/{identity.run_name}")
+    pulumi.export("storePath", site.path_of(identity.run_name))
     pulumi.export("fetchCommand", f"python -m infra fetch -s {settings.environment}")
     for name, value in site.outputs.items():
         pulumi.export(name, value)

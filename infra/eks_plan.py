@@ -75,7 +75,7 @@ def plan(settings: Settings, project: str, lock: ImageLock) -> EksPlan:
         lustre=isinstance(settings.store, FsxStore),
         cost=hourly,
         notes=(*instance_types.notes(eks.gpu_nodes), *store_rules.store_notes(settings.store), *notes),
-        tags={**fixed, "owner": eks.aws.owner},
+        tags={**fixed, "owner": eks.aws.owner, "run": settings.training.run_name},
         instance_tags=fixed,
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi_kubernetes as kubernetes
-from pulumi import Input, Resource
+from pulumi import Input, Output, Resource
 
 from infra.job_placement import Placement
 from infra.settings_models import Settings
@@ -31,3 +31,11 @@ class Site:
     ready: Sequence[Resource] = ()
     cluster: Resource | None = None
     outputs: Mapping[str, Input[Any]] = field(default_factory=dict)
+
+    def path_of(self, run_name: str) -> Output[str]:
+        """Where a run keeps what it leaves: a path in the pods, or a URL of the bucket."""
+        return Output.from_input(self.store_location).apply(lambda location: f"{_root(location)}/{run_name}")
+
+
+def _root(location: Mapping[str, Any]) -> str:
+    return location["path"] if "path" in location else f"s3://{location['bucket']}/{location['prefix']}"

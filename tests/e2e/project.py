@@ -88,7 +88,12 @@ class Project:
         return self.pulumi("destroy", "--yes", "--skip-preview", "--stack", self.stack, check=check)
 
     def fetch(self) -> subprocess.CompletedProcess[str]:
-        return self._run([sys.executable, "-m", "infra", "fetch", "-s", self.stack, "--to", str(self.folder / "fetched")], 400)
+        return self.infra("fetch")
+
+    def infra(self, command: str) -> subprocess.CompletedProcess[str]:
+        """`fetch`, or `watch`, which fetches when the job has ended."""
+        to = str(self.folder / "fetched")
+        return self._run([sys.executable, "-m", "infra", command, "-s", self.stack, "--to", to], 600)
 
     def record(self) -> dict[str, Any]:
         return json.loads((self.folder / "fetched" / "record.json").read_text())

@@ -5,6 +5,7 @@ One stack stands through this module. Each change is applied to it as it then is
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections import Counter
 from collections.abc import Callable
@@ -87,10 +88,10 @@ def test_a_destroy_after_a_failed_update_leaves_nothing_but_the_bucket(story: St
 
 
 def test_from_nothing_to_a_run_that_proves_itself(stack: EksProject, world: World) -> None:
-    assert stack.wait_for_end()["jobStatus"] == "SUCCEEDED"
-    fetched = stack.fetch()
+    watched = stack.infra("watch")
 
-    assert fetched.returncode == 0, fetched.stdout + fetched.stderr
+    assert watched.returncode == 0, watched.stdout + watched.stderr
+    assert re.search(r"training, step \d+/24", watched.stdout)
     record = stack.record()
     verdicts = {claim["name"]: claim["verdict"] for claim in record["claims"]}
     assert {name: verdicts[name] for name in ("executed", "learned", "data is real")} == {
@@ -99,6 +100,7 @@ def test_from_nothing_to_a_run_that_proves_itself(stack: EksProject, world: Worl
     assert verdicts["transport"] == "not tested"  # a run without GPUs says nothing of EFA
     outputs = stack.outputs()
     assert record["identity"] == outputs["identity"]
+    assert outputs["storePath"] == f"s3://{outputs['bucket']}/store/cpu-dev"
     keys = world.buckets.keys(outputs["bucket"])
     assert keys
     assert {key.split("/")[0] for key in keys} == {"store"}, "the pods' rights end at this prefix"
@@ -124,6 +126,10 @@ def test_a_second_update_and_one_after_a_refresh_change_nothing(stack: EksProjec
 # What is changed -> what that does, by the name of the resource; everything else is left alone.
 CHANGES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "another AMI release": (("gpuNodes.releaseVersion=1.35.8-20261019",), {"gpu-nodes-nodes": "update"}),
+    "a larger disk": (
+        ("gpuNodes.rootVolumeGib=250",), {"gpu-nodes-template": "update", "gpu-nodes-nodes": "update"},
+    ),
+    "another zone for the GPU nodes": (("gpuNodes.zone=us-east-2b",), {"gpu-nodes-nodes": "replace"}),
     "a newer operator": (
         ("rayOperator.version=1.6.2",), {"ray-operator-crds": "update", "ray-operator-release": "update"},
     ),

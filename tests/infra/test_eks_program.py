@@ -105,13 +105,14 @@ def test_no_object_in_the_cluster_uses_an_ambient_kubeconfig(dev: Recording) -> 
 
 
 def test_everything_has_the_environments_tags(dev: Recording) -> None:
-    tags = (
-        json.loads(dev.of("aws")["defaultTags"])
-        if isinstance(dev.of("aws")["defaultTags"], str)
-        else dev.of("aws")["defaultTags"]
-    )
+    tags = dev.of("aws")["defaultTags"]
+    tags = json.loads(tags) if isinstance(tags, str) else tags
 
-    assert tags["tags"] == {"project": "ray-train-eks", "environment": "dev", "owner": "platform"}
+    assert tags["tags"] == {"project": "ray-train-eks", "environment": "dev", "owner": "platform", "run": "dev"}
+
+
+def test_the_stores_path_is_where_the_run_keeps_what_it_leaves(dev: Recording) -> None:
+    assert dev.exports["storePath"] == f"s3://{dev.exports['bucket']}/store/dev"
 
 
 @pytest.mark.case("C155", "C161")
