@@ -90,6 +90,25 @@ def test_a_destroy_after_a_failed_update_leaves_nothing_but_the_bucket(story: St
     assert not story.left - Counter(KEPT)
 
 
+ASK = """
+import os, sys, urllib.error, urllib.request
+headers = {"Authorization": "Bearer " + os.environ["RAY_AUTH_TOKEN"]} if sys.argv[1] == "token" else {}
+try:
+    print(urllib.request.urlopen(urllib.request.Request("http://127.0.0.1:8265/api/jobs/", headers=headers), timeout=20).status)
+except urllib.error.HTTPError as error:
+    print(error.code)
+"""
+
+
+@pytest.mark.case("C171")
+def test_rays_dashboard_wants_the_runs_token(stack: EksProject) -> None:
+    """While the job runs, which was submitted with it."""
+    head = stack.pods("head")[0]["metadata"]["name"]
+    answers = {who: stack.kubectl("exec", head, "--", "python", "-c", ASK, who).strip() for who in ("nobody", "token")}
+
+    assert answers == {"nobody": "401", "token": "200"}
+
+
 def test_from_nothing_to_a_run_that_proves_itself(stack: EksProject, world: World) -> None:
     watched = stack.infra("watch")
 
