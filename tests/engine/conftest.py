@@ -65,22 +65,24 @@ def _nodes() -> Iterator[str]:
         {"op": "add", "path": f"/status/capacity/{key.replace('/', '~1')}", "value": count} for key, count in DEVICES.items()
     ]
     kubectl("patch", "node", name, "--subresource=status", "--type=json", "--patch", json.dumps(patch))
-    yield next(each["address"] for each in node["status"]["addresses"] if each["type"] == "InternalIP")
-    kubectl("label", "node", name, *(f"{label}-" for label in labels))
+    try:
+        yield next(each["address"] for each in node["status"]["addresses"] if each["type"] == "InternalIP")
+    finally:
+        kubectl("label", "node", name, *(f"{label}-" for label in labels))
 
 
 @contextlib.contextmanager
 def _pod_identity(account: Account, folder: Path) -> Iterator[Agent]:
-    subprocess.run(["ip", "address", "add", f"{AGENT_ADDRESS}/32", "dev", "lo"], check=True, timeout=20)
-    agent, webhook = Agent(account.is_associated), Webhook(account.is_associated, folder)
-    kubectl("apply", "--filename", "-", stdin=json.dumps(webhook.configuration("pod-identity")))
-    try:
+    with contextlib.ExitStack() as undo:
+        subprocess.run(["ip", "address", "add", f"{AGENT_ADDRESS}/32", "dev", "lo"], check=True, timeout=20)
+        undo.callback(subprocess.run, ["ip", "address", "del", f"{AGENT_ADDRESS}/32", "dev", "lo"], check=True, timeout=20)
+        agent = Agent(account.is_associated)
+        undo.callback(agent.close)
+        webhook = Webhook(account.is_associated, folder)
+        undo.callback(webhook.close)
+        kubectl("apply", "--filename", "-", stdin=json.dumps(webhook.configuration("pod-identity")))
+        undo.callback(kubectl, "delete", "mutatingwebhookconfiguration", "pod-identity")
         yield agent
-    finally:
-        kubectl("delete", "mutatingwebhookconfiguration", "pod-identity")
-        agent.close()
-        webhook.close()
-        subprocess.run(["ip", "address", "del", f"{AGENT_ADDRESS}/32", "dev", "lo"], check=True, timeout=20)
 
 
 @pytest.fixture(scope="session")
@@ -121,8 +123,10 @@ def forget_the_cluster() -> None:
 def no_system_node() -> Iterator[None]:
     """Nothing that belongs on a system node can be scheduled meanwhile."""
     kubectl("label", "node", "--all", "ray-train-eks/system-")
-    yield
-    kubectl("label", "node", "--all", "ray-train-eks/system=true")
+    try:
+        yield
+    finally:
+        kubectl("label", "node", "--all", "ray-train-eks/system=true")
 
 
 def fails(what: str) -> dict[str, str]:
