@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class NotAsked:
-    """A question without an answer: the caller may not ask it, or nobody answered."""
+    """A question without an answer: the caller may not ask it (`denied`), or nobody answered."""
 
     reason: str
+    denied: bool = False
 
     def __str__(self) -> str:
         return self.reason

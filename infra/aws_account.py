@@ -100,7 +100,7 @@ class Account:
 
 def _not_asked(permission: str, code: str, error: Exception) -> NotAsked:
     if code in _DENIED:
-        return NotAsked(f"needs permission {permission}")
+        return NotAsked(f"needs permission {permission}", denied=True)
     if code in _NO_CREDENTIALS:
         raise _expired(error) from error
     return NotAsked(f"{code}: {_flat(error)}")

@@ -295,6 +295,23 @@ def test_a_key_whose_own_policy_shuts_us_out_is_none_of_ours(account: FakeAccoun
     assert (code, names(receipt["kept"])) == (0, {f"s3:bucket {bucket}", f"kms:key {key}"})
 
 
+def test_a_key_about_which_nobody_answers_is_not_taken_for_anothers(account: FakeAccount, tmp_path: Path) -> None:
+    """Throttled, after all tries: it may be ours, so nothing is proven."""
+    client("kms").create_key()
+    _, key = add_bucket()
+
+    def tags(asked: dict[str, Any]) -> Any:
+        if asked["KeyId"] == key:
+            raise refused("ThrottlingException", "ListResourceTags", "Rate exceeded")
+
+    account.answers["ListResourceTags"] = tags
+
+    code, receipt = check(tmp_path)
+    assert code == 1
+    assert receipt["notAsked"]["kms:key"].startswith("ThrottlingException")
+    assert receipt["clean"] is False
+
+
 def test_bad_input_exits_2_without_a_receipt(account: FakeAccount, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has nothing in an AWS account"):
         teardown_check.run(ROOT, "local", tmp_path)
