@@ -104,13 +104,14 @@ class Questions:
         ids = [capacity.reservation_id]
         found = self._account.ask(
             "ec2:DescribeCapacityReservations",
-            lambda: self._ec2.describe_capacity_reservations(CapacityReservationIds=ids)["CapacityReservations"][0],
+            lambda: self._ec2.describe_capacity_reservations(CapacityReservationIds=ids)["CapacityReservations"],
             missing,
         )
         instances = self._running
         ours = [] if isinstance(instances, NotAsked) else [one for one in instances if quotas.is_ours(one, self._site.tags)]
         used = sum(one.get("CapacityReservationId") == capacity.reservation_id for one in ours)
-        yield decide(RESERVATION, found, lambda one: reservation_check(one, self._eks.gpu_nodes, capacity, used))
+        gpu = self._eks.gpu_nodes
+        yield decide(RESERVATION, found, lambda some: reservation_check(some[0] if some else None, gpu, capacity, used))
 
     def _versions(self) -> Iterator[Check]:
         version, client = self._eks.cluster.kubernetes_version, self._account.client("eks")

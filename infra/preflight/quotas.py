@@ -28,10 +28,13 @@ class Quota:
 
 
 # vCPUs of running instances, by class of type: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
+# and https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-spot-limits.html
 _GPU_G = {False: Quota("ec2", "L-DB2E81BA", "Running On-Demand G and VT instances"),
           True: Quota("ec2", "L-3819A6DF", "All G and VT Spot Instance Requests")}  # fmt: skip
 _GPU_P = {False: Quota("ec2", "L-417A185B", "Running On-Demand P instances"),
           True: Quota("ec2", "L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests")}  # fmt: skip
+# P5 has a Spot quota of its own, and the on-demand one with all other P.
+_GPU_P5 = {False: _GPU_P[False], True: Quota("ec2", "L-C4BD4855", "All P5 Spot Instance Requests")}
 _STANDARD = {False: Quota("ec2", "L-1216C47A", "Running On-Demand Standard instances"),
              True: Quota("ec2", "L-34B43A08", "All Standard Spot Instance Requests")}  # fmt: skip
 _CLASSES = {"g": _GPU_G, "gr": _GPU_G, "vt": _GPU_G, "p": _GPU_P} | dict.fromkeys(
@@ -44,7 +47,7 @@ VPCS = Quota("vpc", "L-F678F1CE", "VPCs per Region")
 def quota_of(instance_type: str, *, spot: bool) -> Quota | None:
     """The quota that instances of this type count against; None for classes that no environment here uses."""
     family = re.match(r"[a-z]+", instance_type)
-    quotas = _CLASSES.get(family.group() if family else "")
+    quotas = _GPU_P5 if instance_type.startswith("p5") else _CLASSES.get(family.group() if family else "")
     return quotas[spot] if quotas else None
 
 

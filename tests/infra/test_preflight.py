@@ -285,9 +285,10 @@ def test_a_reservation_is_asked_for_and_judged(account: FakeAccount, project: Pa
     ours = {"InstanceType": "g6.12xlarge", "CapacityReservationId": "cr-0123456789abcdef0", "Tags": TAG_LIST}
     account.answers["DescribeInstances"] = {"Reservations": [{"Instances": [ours, {**ours, "Tags": []}]}]}
     assert preflight.run(project, "dev") == 0  # one free, and one that runs in it already for this environment
-    account.answers["DescribeCapacityReservations"] = refused("InvalidCapacityReservationId.NotFound", "x")
-    assert preflight.run(project, "dev") == 1
-    assert "there is no such reservation" in capsys.readouterr().out
+    for nothing in (refused("InvalidCapacityReservationId.NotFound", "x"), {"CapacityReservations": []}):
+        account.answers["DescribeCapacityReservations"] = nothing
+        assert preflight.run(project, "dev") == 1
+        assert "there is no such reservation" in capsys.readouterr().out
 
 
 def test_subnets_of_an_own_vpc_must_be_there_in_their_zones(
@@ -368,6 +369,7 @@ def test_a_type_that_aws_does_not_know_is_a_problem() -> None:
     [
         ("g6.12xlarge", False, "L-DB2E81BA"), ("gr6.4xlarge", False, "L-DB2E81BA"), ("vt1.3xlarge", False, "L-DB2E81BA"),
         ("g6e.12xlarge", True, "L-3819A6DF"), ("p5.48xlarge", False, "L-417A185B"), ("p4d.24xlarge", True, "L-7212CCBC"),
+        ("p5.48xlarge", True, "L-C4BD4855"), ("p5en.48xlarge", True, "L-C4BD4855"), ("p4d.24xlarge", False, "L-417A185B"),
         ("m7i.xlarge", False, "L-1216C47A"), ("im4gn.large", False, "L-1216C47A"), ("t3.medium", True, "L-34B43A08"),
     ],
 )  # fmt: skip
