@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from infra.account_site import AccountSite
-from infra.answers import NotAsked
+from infra.answers import NotAsked, has_tags
 from infra.aws_account import Account
 from infra.eks_settings import CapacityBlock, Reservation
 from infra.eks_versions import ADDONS, STORE_DRIVERS
@@ -108,8 +108,9 @@ class Questions:
             missing,
         )
         instances = self._running
-        ours = [] if isinstance(instances, NotAsked) else [one for one in instances if quotas.is_ours(one, self._site.tags)]
-        used = sum(one.get("CapacityReservationId") == capacity.reservation_id for one in ours)
+        running = [] if isinstance(instances, NotAsked) else instances
+        in_it = [one for one in running if one.get("CapacityReservationId") == capacity.reservation_id]
+        used = sum(has_tags(one.get("Tags"), self._site.tags) for one in in_it)
         gpu = self._eks.gpu_nodes
         yield decide(RESERVATION, found, lambda some: reservation_check(some[0] if some else None, gpu, capacity, used))
 

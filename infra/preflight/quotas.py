@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from infra.answers import NotAsked, plain_tags
+from infra.answers import NotAsked, has_tags
 from infra.eks_settings import EksConfiguration, NetworkSettings, OnDemand, Spot
 from infra.instance_types import KNOWN
 from infra.preflight.check import Check, Status, result
@@ -102,17 +102,13 @@ def vcpu_usage(instances: Iterable[Mapping[str, Any]], quota: Quota, tags: Mappi
     for one in instances:
         lifecycle = one.get("InstanceLifecycle", "")
         if lifecycle != "capacity-block" and quota_of(one["InstanceType"], spot=lifecycle == "spot") == quota:
-            total += 0 if is_ours(one, tags) else _vcpus(one)
+            total += 0 if has_tags(one.get("Tags"), tags) else _vcpus(one)
     return Usage(total)
 
 
 def counted(items: Iterable[Mapping[str, Any]], tags: Mapping[str, str]) -> Usage:
     """Addresses or VPCs, one each."""
-    return Usage(sum(not is_ours(one, tags) for one in items))
-
-
-def is_ours(item: Mapping[str, Any], tags: Mapping[str, str]) -> bool:
-    return tags.items() <= plain_tags(item.get("Tags")).items()
+    return Usage(sum(not has_tags(one.get("Tags"), tags) for one in items))
 
 
 def _vcpus(instance: Mapping[str, Any]) -> int:
