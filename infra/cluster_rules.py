@@ -11,6 +11,7 @@ from infra.eks_versions import kubernetes_problems, release_problems
 from infra.node_labels import tolerations
 from workload.errors import Problem
 
+SYSTEM_ZONES = 2  # the first ones: a group whose subnets change is replaced, and a zone that is added later would do that
 # What a node needs and no more: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
 NODE_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", "AmazonEKS_CNI_Policy")
 NODE_TRUST = json.dumps({

@@ -352,7 +352,10 @@ def said(**gpu: Any) -> list[dict[str, Any]]:
         ({"MemoryInfo": {"SizeInMiB": 1}}, "says memory in MiB 196608, AWS says 1"),
         ({"NetworkInfo": {"EfaSupported": False}}, "says EFA interfaces 1, AWS says 0"),
         ({"NetworkInfo": {"EfaSupported": True, "EfaInfo": {"MaximumEfaInterfaces": 2}}}, "says EFA interfaces 1, AWS says 2"),
-        ({"ProcessorInfo": {"SupportedArchitectures": ["arm64"]}}, "is arm64, and images here are x86_64"),
+        (
+            {"ProcessorInfo": {"SupportedArchitectures": ["arm64"]}},
+            "gpuNodes.instanceType = g6.12xlarge: is arm64, and images here",
+        ),
     ],
 )
 def test_a_fact_that_differs_from_our_table_is_a_problem(fact: dict[str, Any], reason: str) -> None:
@@ -361,7 +364,9 @@ def test_a_fact_that_differs_from_our_table_is_a_problem(fact: dict[str, Any], r
 
 
 def test_a_type_that_aws_does_not_know_is_a_problem() -> None:
-    assert "m7i.xlarge: AWS knows no such type in us-east-2" in only(facts_check(said()[:1], dev()))
+    assert "cluster.systemNodes.instanceType = m7i.xlarge: AWS knows no such type in us-east-2" in only(
+        facts_check(said()[:1], dev())
+    )
 
 
 @pytest.mark.parametrize(
