@@ -12,8 +12,9 @@ from infra.answers import NotAsked, has_tags
 from infra.aws_account import Account
 from infra.eks_settings import CapacityBlock, Reservation
 from infra.eks_versions import ADDONS, STORE_DRIVERS
+from infra.instance_types import KNOWN
 from infra.preflight import quotas, versions
-from infra.preflight.check import Check, decide
+from infra.preflight.check import Check, Status, decide
 from infra.preflight.existing import cluster_check, subnets_check
 from infra.preflight.offerings import facts_check, offering_check, zones_check
 from infra.preflight.quotas import Need, Quota, Usage, quota_check, vcpu_usage
@@ -42,21 +43,30 @@ class Questions:
             "ec2:DescribeAvailabilityZones", lambda: self._ec2.describe_availability_zones()["AvailabilityZones"]
         )
         yield decide("zones", zones, lambda found: zones_check(found, self._eks.network))
-        names = [self._eks.gpu_nodes.instance_type, self._eks.cluster.system_nodes.instance_type]
-        only = [{"Name": "instance-type", "Values": names}]
         offered = self._account.ask_pages(
             "ec2:DescribeInstanceTypeOfferings", "ec2", "describe_instance_type_offerings", "InstanceTypeOfferings",
-            LocationType="availability-zone", Filters=only,
+            LocationType="availability-zone", Filters=self._of_our_types,
         )  # fmt: skip
         yield decide("instance types offered", offered, lambda found: offering_check(found, self._eks))
-        # By filter: a type that AWS doesn't know is then missing in the answer, not an error.
-        self._facts = self._account.ask_pages(
-            "ec2:DescribeInstanceTypes", "ec2", "describe_instance_types", "InstanceTypes", Filters=only
-        )
         yield decide("facts about the types", self._facts, lambda found: facts_check(found, self._eks))
+
+    @property
+    def _of_our_types(self) -> list[dict[str, Any]]:
+        """A filter: a type that AWS doesn't know is then missing in the answer, not an error."""
+        names = [self._eks.gpu_nodes.instance_type, self._eks.cluster.system_nodes.instance_type]
+        return [{"Name": "instance-type", "Values": names}]
+
+    @cached_property
+    def _facts(self) -> Any:
+        return self._account.ask_pages(
+            "ec2:DescribeInstanceTypes", "ec2", "describe_instance_types", "InstanceTypes", Filters=self._of_our_types
+        )
 
     def _quotas(self) -> Iterator[Check]:
         said = () if isinstance(self._facts, NotAsked) else self._facts
+        system = self._eks.cluster.system_nodes.instance_type
+        if isinstance(self._facts, NotAsked) and system not in KNOWN:
+            yield Check(f"quota for {system}", Status.NOT_ASKED, f"how many vCPUs it has isn't known: {self._facts}")
         instances: Any = self._running
         by_quota: dict[Quota, list[Need]] = {}
         for need in (*quotas.vcpu_needs(self._eks, said), *quotas.network_needs(self._eks.network)):

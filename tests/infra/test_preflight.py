@@ -155,6 +155,20 @@ def test_every_call_that_is_denied_is_a_permission_that_is_named_and_no_crash(
     assert "11 could not be asked, and may still be in the way" in said
 
 
+def test_a_quota_whose_need_is_not_known_is_a_question_left_open(
+    account: FakeAccount, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a system type outside of our table only AWS knows the vCPUs."""
+    nodes = {"instanceType": "m7i.4xlarge", "count": 2, "releaseVersion": "1.35.8-20261012"}
+    change(project, "dev", "cluster", systemNodes=nodes)
+    account.deny("DescribeInstanceTypes")
+
+    assert preflight.run(project, "dev") == 0
+    said = capsys.readouterr().out
+    assert "quota for m7i.4xlarge" in said
+    assert "how many vCPUs it has isn't known: needs permission ec2:DescribeInstanceTypes" in said
+
+
 def test_a_service_that_does_not_answer_is_a_question_left_open(
     account: FakeAccount, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -256,6 +270,9 @@ def test_an_environment_that_is_not_on_aws_is_bad_input(account: FakeAccount, st
 def test_credentials_that_are_missing_or_expired_are_bad_input(account: FakeAccount, monkeypatch: pytest.MonkeyPatch) -> None:
     account.answers["DescribeCluster"] = refused("ExpiredTokenException", "DescribeCluster", "has expired")
     with pytest.raises(UserError, match=r"AWS credentials: are refused.*has expired.*Fix: log in again"):
+        preflight.run(ROOT, "dev")
+    account.answers["GetCallerIdentity"] = refused("InvalidClientTokenId", "GetCallerIdentity")
+    with pytest.raises(UserError, match=r"AWS credentials: .*Fix: log in again.*or the region isn't enabled for the account"):
         preflight.run(ROOT, "dev")
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     with pytest.raises(UserError, match=r"AWS credentials: .*profile.*nobody"):
