@@ -33,6 +33,17 @@ def cluster_problems(settings: ClusterSettings) -> list[Problem]:
     ]
 
 
+def cluster_notes(settings: ClusterSettings) -> list[str]:
+    """What a preview says of settings that only work from the right place."""
+    if settings.public_access_cidrs:
+        return []
+    return [
+        "cluster.publicAccessCidrs is empty: only the VPC reaches the API server, so pulumi up must run where the VPC is"
+        " reached (a machine in it, a VPN); elsewhere it ends once the cluster stands. Name your address, such as"
+        " 203.0.113.7/32, to run it from there"
+    ]
+
+
 def _endpoint_problems(settings: ClusterSettings) -> list[Problem]:
     problems: list[Problem] = []
     for index, cidr in enumerate(settings.public_access_cidrs):
