@@ -37,11 +37,9 @@ def cluster_notes(settings: ClusterSettings) -> list[str]:
     """What a preview says of settings that only work from the right place."""
     if settings.public_access_cidrs:
         return []
-    return [
-        "cluster.publicAccessCidrs is empty: only the VPC reaches the API server, so pulumi up must run where the VPC is"
-        " reached (a machine in it, a VPN); elsewhere it ends once the cluster stands. Name your address, such as"
-        " 203.0.113.7/32, to run it from there"
-    ]
+    reach = "only the VPC reaches the API server, so pulumi up must run where the VPC is reached (a machine in it, a VPN)"
+    fix = "elsewhere it ends once the cluster stands. Name your address, such as 203.0.113.7/32, to run it from there"
+    return [f"cluster.publicAccessCidrs is empty: {reach}; {fix}"]
 
 
 def _endpoint_problems(settings: ClusterSettings) -> list[Problem]:
