@@ -12,7 +12,7 @@ from infra.eks_plan import EksPlan, plan
 from infra.environment_file import read_environment
 from infra.settings import PROJECT
 from tests.infra.environments import ROOT
-from tests.infra.test_eks_program import LOCK
+from tests.infra.recordings import LOCK
 from workload.errors import Problem, UserError
 
 RESERVATION = "{kind: reservation, reservationId: cr-0123456789abcdef0}"

@@ -20,7 +20,6 @@ from infra.answers import NotAsked
 from infra.commands import preflight
 from infra.eks_settings import CapacityBlock, EksConfiguration, Reservation
 from infra.eks_versions import ADDONS
-from infra.image import ImageLock, LockEntry
 from infra.preflight import quotas
 from infra.preflight.check import Check, Status
 from infra.preflight.existing import cluster_check
@@ -30,18 +29,9 @@ from infra.preflight.reservation import reservation_check
 from infra.preflight.versions import addons_check, images_check, kubernetes_check, node_images
 from infra.settings import from_file
 from tests.infra.fake_account import READS, FakeAccount, fake_account, refused
+from tests.infra.recordings import LOCK
 from workload.errors import UserError
 
-LOCK = ImageLock(
-    schema_version=1,
-    history=(
-        LockEntry(
-            repository="public.ecr.aws/deep-learning-containers/ray", tag="train-ml-cuda-v1.1.0", digest="sha256:" + "d" * 64,
-            locked_at="2026-12-01T00:00:00Z", registry="test", compressed_bytes=1,
-            versions={"ray": "2.58.0", "python": "3.13", "cuda": "13.0.2"}, version_sources={},
-        ),
-    ),
-)  # fmt: skip
 ROOT = Path(__file__).resolve().parents[2]
 REGION = "us-east-2"
 TAGS = {"project": "ray-train-eks", "environment": "dev"}

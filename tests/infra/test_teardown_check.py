@@ -19,11 +19,11 @@ from infra.commands import teardown_check
 from infra.cost import KEPT
 from infra.eks_settings import EfsStore, FsxStore, S3Store
 from infra.sweep import storage
-from infra.sweep.everything import BY_TAG
+from infra.sweep.everything import BY_TAG, KINDS
 from infra.teardown.found import Found, confirm, group, of_arn
 from infra.teardown.remedies import remedy
 from tests.infra.fake_account import READS, FakeAccount, fake_account, refused
-from tests.infra.test_eks_program import run as run_program
+from tests.infra.recordings import recorded, run
 from workload.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -404,15 +404,24 @@ def test_a_name_is_quoted_for_the_shell() -> None:
 
 
 def test_the_names_that_are_looked_for_are_those_that_the_program_gives() -> None:
-    made = [(request.type, f"{request.name}-") for request in run_program().requests.values()]
-    roles = [name for kind, name in made if kind == "aws:iam/role:Role"]
-    buckets = [name for kind, name in made if kind == "aws:s3/bucket:Bucket"]
-    clusters = [name for kind, name in made if kind == "eks:index:Cluster"]  # it makes its role under its own name
+    """The group of the control plane's logs has the cluster's name, and needs no prefix."""
+    made = [recorded("dev"), recorded("prod"), run("dev", network__flowLogs=True)]
+    requests = {request.name: request.type for recording in made for request in recording.requests.values()}
+    named: dict[str, set[str]] = {}
+    for name, kind in requests.items():
+        named.setdefault(kind, set()).add(f"{name}-")
+    roles = named["aws:iam/role:Role"] | named["eks:index:Cluster"]  # it makes its role under its own name
 
-    assert roles
-    assert buckets
-    assert [name for name in [*roles, *clusters] if not name.startswith(storage.ROLE_NAMES)] == []
-    assert [name for name in buckets if not name.startswith(storage.BUCKET_NAMES)] == []
+    assert all(any(name.startswith(one) for name in roles) for one in storage.ROLE_NAMES), "one that nothing has"
+    assert [name for name in roles if not name.startswith(storage.ROLE_NAMES)] == []
+    assert named["aws:s3/bucket:Bucket"] == set(storage.BUCKET_NAMES)
+    assert named["aws:cloudwatch/logGroup:LogGroup"] - {"cluster-logs-"} == set(storage.LOG_GROUP_NAMES)
+
+
+def test_every_kind_that_is_looked_for_has_a_command_of_its_own() -> None:
+    """Of another kind all that can be said is how to look at its tags."""
+    for kind in KINDS:
+        assert "get-resources" not in remedy(Found(kind=kind, name="n", arn="arn:n"), REGION), kind
 
 
 def test_neither_a_preview_nor_the_other_commands_load_boto3() -> None:
