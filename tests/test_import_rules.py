@@ -79,7 +79,7 @@ def test_pure_modules_know_no_engine_no_cluster_and_no_account(name: str) -> Non
 def test_every_module_of_infra_has_a_kind() -> None:
     sites = {"site", "existing_site", "eks_site"}  # where components meet
     outside = {"cluster_access", "live_job", "live_crds", "store_reader", "image_registry", "registry_transport"}
-    outside |= {"aws_account", "account_site", "preflight_questions"}
+    outside |= {"aws_account", "account_site", "preflight_questions", "job_address"}
     others = {"__init__", "__main__", "settings", "job_gate", "operator_crds"} | sites | outside | set(STORE_PARTS)
     names = {path.stem for path in (ROOT / "infra").glob("*.py")}
 
