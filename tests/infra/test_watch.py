@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
 import subprocess
 import sys
@@ -19,7 +17,7 @@ from infra.commands import fetch, watch
 from infra.job_address import JobAddress
 from infra.progress_log import news
 from tests.infra.fake_cluster import PODS, RAY_JOBS, FakeCluster
-from tests.infra.test_fetch import DONE, JOB, exported, record
+from tests.infra.test_fetch import DONE, JOB, exported, put_pulumi_on_path, record
 from workload.errors import UserError
 from workload.record import Verdict
 
@@ -32,13 +30,8 @@ Step = Callable[[], Any]
 
 @pytest.fixture
 def stack(cluster: FakeCluster, kubeconfig_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A `pulumi` on PATH that knows the stack's outputs, and the stack's job, not taken up yet."""
-    outputs = {"kubeconfig": kubeconfig_file, "context": "here", "namespace": "ns", "jobName": "run-1"}
-    program = tmp_path / "bin" / "pulumi"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(outputs)}\nEND\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    """A stack whose job isn't taken up yet, and where its record may go."""
+    put_pulumi_on_path(tmp_path / "bin", kubeconfig_file, monkeypatch)
     cluster.add(RAY_JOBS, "run-1", spec=JOB["spec"], status={})
     cluster.new_pods = ("Succeeded", exported(record()))
     return tmp_path / "to"
