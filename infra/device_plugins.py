@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi_kubernetes as kubernetes
-from pulumi import ComponentResource, Resource, ResourceOptions
+from pulumi import ComponentResource, Input, Output, Resource, ResourceOptions
 
 from infra.device_plugin_values import efa_values, nvidia_values
 from infra.eks_settings import RegistriesSettings
@@ -17,8 +17,7 @@ from infra.eks_versions import (
     NVIDIA_DEVICE_PLUGIN,
     NVIDIA_DEVICE_PLUGIN_CHARTS,
 )
-
-_SECONDS = 300  # an image pull, and the start of one pod per node
+from infra.rollout_gate import rollout_gate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,29 +27,31 @@ class DevicePluginsArgs:
     efa: bool
     registries: RegistriesSettings
     provider: kubernetes.Provider
+    kubeconfig: Input[str]  # JSON, for what is asked without the provider
     nodes: Sequence[Resource]
     cluster: Resource
 
 
 class DevicePlugins(ComponentResource):
-    """Outputs: releases. That a release is deployed proves no device: look at the nodes' allocatable resources."""
+    """Outputs: ready, failures. That a plugin runs proves no device: look at the nodes' allocatable resources."""
 
-    releases: list[Resource]
+    ready: list[Resource]
+    failures: list[Output[str]]
 
     def __init__(self, name: str, args: DevicePluginsArgs, opts: ResourceOptions | None = None) -> None:
         super().__init__("ray-train-eks:index:DevicePlugins", name, None, opts)
-        self._name, self._args = name, args
+        self._name, self._args, self.failures = name, args, []
         images = args.registries.images
         nvidia = (NVIDIA_DEVICE_PLUGIN_CHARTS, "nvidia-device-plugin", NVIDIA_DEVICE_PLUGIN)
         efa = (EFA_DEVICE_PLUGIN_CHARTS, "aws-efa-k8s-device-plugin", EFA_DEVICE_PLUGIN)
-        self.releases = [self._create_release("nvidia", *nvidia, nvidia_values(images))]
+        self.ready = [self._create_release("nvidia", *nvidia, nvidia_values(images))]
         if args.efa:
-            self.releases.append(self._create_release("efa", *efa, efa_values(images)))
+            self.ready.append(self._create_release("efa", *efa, efa_values(images)))
         self.register_outputs({})
 
     def _create_release(self, role: str, charts: str, chart: str, version: str, values: dict[str, Any]) -> Resource:
-        """One that fails leaves nothing behind, so that the next update starts from nothing."""
-        return kubernetes.helm.v3.Release(
+        """Helm doesn't wait: the gate does, and knows why."""
+        release = kubernetes.helm.v3.Release(
             f"{self._name}-{role}",
             name=chart,
             chart=chart,
@@ -58,8 +59,7 @@ class DevicePlugins(ComponentResource):
             namespace="kube-system",
             repository_opts=kubernetes.helm.v3.RepositoryOptsArgs(repo=self._args.registries.charts or charts),
             values=values,
-            atomic=True,
-            timeout=_SECONDS,
+            skip_await=True,
             opts=ResourceOptions(
                 parent=self,
                 provider=self._args.provider,
@@ -67,3 +67,6 @@ class DevicePlugins(ComponentResource):
                 deleted_with=self._args.cluster,
             ),
         )
+        gate = rollout_gate(f"{self._name}-{role}-gate", self._args.kubeconfig, release, self._args.cluster, self)
+        self.failures.append(gate.failure)
+        return gate

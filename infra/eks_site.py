@@ -81,6 +81,7 @@ class EksSite:
             efa=self._eks.gpu_nodes.efa,
             registries=self._eks.registries,
             provider=self._cluster.provider,
+            kubeconfig=self._cluster.control_plane.kubeconfig_json,
             nodes=[self._nodes.node_group],
             cluster=self._cluster.control_plane,
         )
@@ -136,7 +137,7 @@ class EksSite:
         """The run's namespace and store on top, and what a job needs to know."""
         space = self._create_space()
         store, access = self._create_store(space)
-        ready: list[Resource] = [*space.ready, *access, *self._plugins.releases, self._operator.ready, self._nodes.node_group]
+        ready: list[Resource] = [*space.ready, *access, *self._plugins.ready, self._operator.ready, self._nodes.node_group]
         return Site(
             settings=self._plan.settings,
             provider=self._cluster.provider,
@@ -147,6 +148,7 @@ class EksSite:
             store_location=store.location,
             store_volume=store.volume,
             ready=ready,
+            failures=[*self._plugins.failures, *self._operator.failures],
             cluster=self._cluster.control_plane,
             outputs={
                 "clusterName": self._cluster.name,

@@ -20,22 +20,25 @@ _POLL_SECONDS = 2
 
 
 class JobGateProvider(ResourceProvider):
-    """create and update wait for the job to run; delete takes it away. `failure` is what went wrong, or empty."""
+    """create and update wait for the job to run; delete takes it away. `failure` is what went wrong, or empty.
+
+    `blocked`: why it cannot run, if what it needs has said so already; then nobody waits.
+    """
 
     serialize_as_secret_always = False  # there is no secret in it
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
         replaces = [name for name in _TRIGGERS if _olds.get(name) != _news.get(name)]
-        changed = any(_olds.get(name) != _news.get(name) for name in ("kubeconfig", "context", "waitSeconds"))
+        changed = any(_olds.get(name) != _news.get(name) for name in ("kubeconfig", "context", "waitSeconds", "blocked"))
         return DiffResult(
             changes=bool(replaces) or changed or bool(_olds.get("failure")), replaces=replaces, delete_before_replace=True
         )
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        return CreateResult(id_=props["uid"], outs={**props, "failure": _wait_until_running(props)})
+        return CreateResult(id_=props["uid"], outs={**props, "failure": props["blocked"] or _wait_until_running(props)})
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        return UpdateResult(outs={**_news, "failure": _wait_until_running(_news)})
+        return UpdateResult(outs={**_news, "failure": _news["blocked"] or _wait_until_running(_news)})
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         with _open(_props) as job:

@@ -12,12 +12,12 @@ from pulumi import ComponentResource, Input, Output, Resource, ResourceOptions, 
 from infra import ray_crds
 from infra.eks_settings import RayOperatorSettings, RegistriesSettings
 from infra.operator_crds import OperatorCrds
+from infra.rollout_gate import rollout_gate
 from infra.versions import KUBERAY_CHARTS
 from workload.errors import UserError
 
 _CHART = "kuberay-operator"
 _IMAGE = "kuberay/operator"  # in quay.io, or in the mirror
-_WAIT_SECONDS = 300  # for the operator to be ready
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,18 +31,19 @@ class RayOperatorArgs:
 
 
 class RayOperator(ComponentResource):
-    """Outputs: ready (the operator's release, or the cluster's CRD): jobs come after it, and so go before it.
+    """Outputs: ready (the operator, or the cluster's CRD): jobs come after it, and so go before it; failures.
 
     CRDs come first, change first, and stay when the stack goes: with them would go every RayJob of the cluster.
     """
 
     ready: Resource
+    failures: list[Output[str]]
 
     def __init__(self, name: str, args: RayOperatorArgs, opts: ResourceOptions | None = None) -> None:
         if args.settings.kind == "managed" and (problems := ray_crds.version_problems(args.settings.version)):
             raise UserError(*problems)
         super().__init__("ray-train-eks:index:RayOperator", name, None, opts)
-        self._name, self._args = name, args
+        self._name, self._args, self.failures = name, args, []
         if args.settings.kind == "managed":
             namespace = self._create_namespace()
             self.ready = self._create_release(namespace, self._create_crds())
@@ -69,8 +70,8 @@ class RayOperator(ComponentResource):
         )
 
     def _create_release(self, namespace: Input[str], crds: Resource) -> Resource:
-        """`atomic`: what a failed try leaves behind would be in the way of the next one (pulumi/pulumi-kubernetes#1697)."""
-        return kubernetes.helm.v3.Release(
+        """Helm doesn't wait: the gate does, and knows why."""
+        release = kubernetes.helm.v3.Release(
             f"{self._name}-release",
             kubernetes.helm.v3.ReleaseArgs(
                 name=_CHART,
@@ -79,12 +80,14 @@ class RayOperator(ComponentResource):
                 namespace=namespace,
                 repository_opts=kubernetes.helm.v3.RepositoryOptsArgs(repo=self._args.registries.charts or KUBERAY_CHARTS),
                 skip_crds=True,
-                atomic=True,
-                timeout=_WAIT_SECONDS,
+                skip_await=True,
                 values=self._values(),
             ),
             opts=ResourceOptions(parent=self, depends_on=[crds, *self._args.nodes], deleted_with=self._args.cluster),
         )
+        gate = rollout_gate(f"{self._name}-gate", self._args.kubeconfig, release, self._args.cluster, self)
+        self.failures = [gate.failure]
+        return gate
 
     def _values(self) -> dict[str, Any]:
         values: dict[str, Any] = {

@@ -29,6 +29,7 @@ class Site:
     store_location: Input[Mapping[str, Any]]
     store_volume: dict[str, Any] | None
     ready: Sequence[Resource] = ()
+    failures: Sequence[Input[str]] = ()  # of what the job needs in the cluster; each empty when all is well
     cluster: Resource | None = None
     outputs: Mapping[str, Input[Any]] = field(default_factory=dict)
 

@@ -101,6 +101,7 @@ class TrainingJob(ComponentResource):
             "jobName": self._args.identity.job_name,
             "uid": metadata.apply(lambda known: known.get("uid", "")),  # a preview doesn't know it
             "waitSeconds": self._settings.job.wait_for_running_seconds,
+            "blocked": Output.all(*self._site.failures).apply(lambda found: "\n".join(filter(None, found))),
         }
         return JobGate(name, props, self._child)
 

@@ -25,7 +25,7 @@ KEPT = [
     "aws_s3_bucket_policy", "aws_s3_bucket_public_access_block", "aws_s3_bucket_server_side_encryption_configuration",
     "aws_s3_bucket_versioning",
 ]  # fmt: skip
-OPERATOR_FILE = "infra/ray_operator.py"
+GATE_FILE = "infra/rollout_gate.py"
 # What is all gone before the first of the other goes.
 ORDER = (
     ("aws_eks_addon", "aws_eks_cluster"), ("aws_eks_node_group", "aws_eks_cluster"),
@@ -62,10 +62,10 @@ def stack(new_stack: NewStack, world: World, story: Story) -> EksProject:
     project.destroy()
     story.left = Counter(world.account.types()) - story.before
     story.said["capacity"] = failed(project.up(check=False, more=fails(FAULTS["capacity"])))
-    project.edit(OPERATOR_FILE, "_WAIT_SECONDS = 300", "_WAIT_SECONDS = 20")
+    project.edit(GATE_FILE, "_WAIT_SECONDS = 300", "_WAIT_SECONDS = 20")
     with no_system_node():
         story.said["chart"] = failed(project.up(check=False))
-    project.edit(OPERATOR_FILE, "_WAIT_SECONDS = 20", "_WAIT_SECONDS = 300")
+    project.edit(GATE_FILE, "_WAIT_SECONDS = 20", "_WAIT_SECONDS = 300")
     project.up()
     return project
 
@@ -75,16 +75,38 @@ def failed(done: subprocess.CompletedProcess[str]) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.case("C004", "C021")
 @pytest.mark.usefixtures("stack")
 def test_an_update_that_fails_in_the_middle_says_why_and_the_next_one_finishes(story: Story) -> None:
     assert "Cannot exceed quota for RolesPerAccount" in story.said["role"]
     assert "no g6.12xlarge in us-east-2a" in story.said["capacity"]
-    assert "ray-operator-release" in story.said["chart"]
+    assert "Helm release ray-system/kuberay-operator isn't ready after 20 s" in story.said["chart"]
+    assert "didn't match Pod's node affinity/selector" in story.said["chart"]
+    assert "Traceback" not in "".join(story.said.values())
 
 
 @pytest.mark.usefixtures("stack")
 def test_a_destroy_after_a_failed_update_leaves_nothing_but_the_bucket(story: Story) -> None:
     assert not story.left - Counter(KEPT)
+
+
+ASK = """
+import os, sys, urllib.error, urllib.request
+headers = {"Authorization": "Bearer " + os.environ["RAY_AUTH_TOKEN"]} if sys.argv[1] == "token" else {}
+try:
+    print(urllib.request.urlopen(urllib.request.Request("http://127.0.0.1:8265/api/jobs/", headers=headers), timeout=20).status)
+except urllib.error.HTTPError as error:
+    print(error.code)
+"""
+
+
+@pytest.mark.case("C171")
+def test_rays_dashboard_wants_the_runs_token(stack: EksProject) -> None:
+    """While the job runs, which was submitted with it."""
+    head = stack.pods("head")[0]["metadata"]["name"]
+    answers = {who: stack.kubectl("exec", head, "--", "python", "-c", ASK, who).strip() for who in ("nobody", "token")}
+
+    assert answers == {"nobody": "401", "token": "200"}
 
 
 def test_from_nothing_to_a_run_that_proves_itself(stack: EksProject, world: World) -> None:
@@ -117,6 +139,7 @@ def test_pods_have_credentials_by_pod_identity_alone(stack: EksProject, world: W
     assert "AWS_ACCESS_KEY_ID" not in str(job)
 
 
+@pytest.mark.case("C013")
 def test_a_second_update_and_one_after_a_refresh_change_nothing(stack: EksProject) -> None:
     assert stack.is_unchanged()
     stack.refresh()
@@ -131,7 +154,8 @@ CHANGES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     ),
     "another zone for the GPU nodes": (("gpuNodes.zone=us-east-2b",), {"gpu-nodes-nodes": "replace"}),
     "a newer operator": (
-        ("rayOperator.version=1.6.2",), {"ray-operator-crds": "update", "ray-operator-release": "update"},
+        ("rayOperator.version=1.6.2",),
+        {"ray-operator-crds": "update", "ray-operator-release": "update", "ray-operator-gate": "update"},
     ),
     "other log types": (("cluster.logTypes=[audit]",), {"cluster-control-plane-eksCluster": "update"}),
     "public access": (
@@ -152,6 +176,7 @@ CHANGES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.case("C016", "C019")
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_change_does_what_the_table_says_and_never_replaces_what_holds_data(stack: EksProject, name: str) -> None:
     changes, expected = CHANGES[name]
@@ -160,6 +185,7 @@ def test_a_change_does_what_the_table_says_and_never_replaces_what_holds_data(st
     assert stack.update() == expected
 
 
+@pytest.mark.case("C014")
 def test_another_owner_is_a_tag_on_everything_in_place(stack: EksProject) -> None:
     owned = stack.owned()
     assert {"network-vpc", "gpu-nodes-nodes", "store-s3-bucket"} <= owned
@@ -195,6 +221,7 @@ def test_fewer_nodes_are_another_job_on_the_same_cluster(stack: EksProject) -> N
     assert stack.update() == {"gpu-nodes-nodes": "update", **NEW_JOB}
 
 
+@pytest.mark.case("C055", "C057")
 def test_another_image_replaces_the_job_alone_which_resumes_from_the_bucket(stack: EksProject) -> None:
     stack.lock_image("second", "first")
     stack.change("training.schedule.steps=30")
@@ -206,6 +233,7 @@ def test_another_image_replaces_the_job_alone_which_resumes_from_the_bucket(stac
     assert restored["step"] >= 24, "it began anew"
 
 
+@pytest.mark.case("C152", "C153")
 def test_destroy_with_a_dead_api_server_leaves_the_bucket_and_what_protects_it(
     stack: EksProject, story: Story, world: World
 ) -> None:
@@ -213,10 +241,13 @@ def test_destroy_with_a_dead_api_server_leaves_the_bucket_and_what_protects_it(
     done_before = len(world.account.journal())
     part("STOP", "apiserver")
     try:
+        looked = stack.fetch()
         stack.destroy()
     finally:
         part("START", "apiserver")
 
+    assert looked.returncode == 2
+    assert "can't be asked" in looked.stderr
     assert sorted((Counter(world.account.types()) - story.before).elements()) == KEPT
     deleted = [each["type"] for each in world.account.journal()[done_before:] if each["operation"] == "delete"]
     assert deleted.index("aws_eks_pod_identity_association") < deleted.index("aws_iam_role_policy")

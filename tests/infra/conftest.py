@@ -36,6 +36,6 @@ def policy_environment(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same code, with bounds that a test can wait for."""
     bounds = ("live_job._OPERATOR_SECONDS", "live_job._LEFTOVER_SECONDS", "store_reader._WAIT_SECONDS")
-    polls = ("live_job._POLL_SECONDS", "store_reader._POLL_SECONDS", "job_gate._POLL_SECONDS")
+    polls = ("live_job._POLL_SECONDS", "store_reader._POLL_SECONDS", "job_gate._POLL_SECONDS", "rollout_gate._POLL_SECONDS")
     for name, seconds in [(name, 0.3) for name in bounds] + [(name, 0.02) for name in polls]:
         monkeypatch.setattr(f"infra.{name}", seconds)

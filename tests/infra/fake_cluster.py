@@ -16,6 +16,9 @@ RAY_JOBS = f"{RESOURCES}/namespaces/ns/rayjobs"
 RAY_CLUSTERS = f"{RESOURCES}/namespaces/ns/rayclusters"
 JOBS = "/apis/batch/v1/namespaces/ns/jobs"
 PODS = "/api/v1/namespaces/ns/pods"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/ns/deployments"
+DAEMON_SETS = "/apis/apps/v1/namespaces/ns/daemonsets"
+COLLECTIONS = ("rayjobs", "rayclusters", "jobs", "pods", "deployments", "daemonsets")
 
 
 class FakeCluster:
@@ -106,11 +109,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(self.cluster.logs.get(path.removesuffix("/log"), ""))
         elif path in self.cluster.objects:
             self._answer(self.cluster.objects[path])
-        elif path.rsplit("/", 1)[-1] in ("rayjobs", "rayclusters", "jobs", "pods"):
+        elif path.rsplit("/", 1)[-1] in COLLECTIONS:
             selector = parse_qs(urlsplit(self.path).query).get("labelSelector", [""])[0]
-            key, _, value = selector.partition("=")
+            wanted = dict(part.split("=") for part in selector.split(",") if part)
             items = [item for name, item in self.cluster.objects.items() if name.rpartition("/")[0] == path]
-            self._answer({"items": [item for item in items if not key or item["metadata"]["labels"].get(key) == value]})
+            self._answer({"items": [item for item in items if wanted.items() <= item["metadata"]["labels"].items()]})
         else:
             self._missing()
 

@@ -118,7 +118,7 @@ class _Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         if (request.custom or request.remote) and not self._preview:
             found = dict(self._computed(request.type, request.name, inputs))
             identifier = found.pop("id", f"{request.name}-id") if request.custom else ""
-            state = _merge(state, found)
+            state = _merge(_with_status(request.type, state), found)
         answer = json_format.ParseDict(state, struct_pb2.Struct())
         return resource_pb2.RegisterResourceResponse(urn=urn, id=identifier, object=answer)
 
@@ -198,6 +198,13 @@ def _plain(struct: struct_pb2.Struct) -> dict[str, Any]:
         return [unwrap(item) for item in value] if isinstance(value, list) else value
 
     return unwrap(json_format.MessageToDict(struct))
+
+
+def _with_status(kind: str, inputs: dict[str, Any]) -> dict[str, Any]:
+    """What the provider adds to any Helm release."""
+    if kind != "kubernetes:helm.sh/v3:Release":
+        return inputs
+    return {**inputs, "status": {"name": inputs["name"], "namespace": inputs["namespace"], "revision": 1, "status": "deployed"}}
 
 
 def _merge(state: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def add_job(cluster: FakeCluster, **status: str) -> None:
 def props(kubeconfig_file: str, **more: Any) -> dict[str, Any]:
     return {
         "kubeconfig": kubeconfig_file, "context": "here", "namespace": "ns", "jobName": "run-1", "uid": "uid-run-1",
-        "waitSeconds": 0.3, **more,
+        "waitSeconds": 0.3, "blocked": "", **more,
     }  # fmt: skip
 
 

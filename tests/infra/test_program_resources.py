@@ -132,7 +132,10 @@ def test_what_a_provider_calls_secret_stays_secret_wherever_it_goes(name: str) -
     values = {**recording.inputs, "exports": recording.exports}
     holders = {where.rsplit("::", 1)[-1] for where, value in values.items() if KUBECONFIG in texts(value)}
 
-    assert holders == {"cluster-provider", "ray-operator-crds", "job-gate", "exports"}
+    assert holders == {
+        "cluster-provider", "ray-operator-crds", "ray-operator-gate", "device-plugins-nvidia-gate", "device-plugins-efa-gate",
+        "job-gate", "exports",
+    }  # fmt: skip
     assert [where for where, value in values.items() if KUBECONFIG in plain_texts(value)] == []
 
 

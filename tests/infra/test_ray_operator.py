@@ -50,9 +50,14 @@ def test_the_chart_is_pinned_and_leaves_the_crds_alone(managed: Recording) -> No
     assert (release["chart"], release["version"], release["namespace"]) == ("kuberay-operator", "1.6.2", "ray-system")
     assert release["repositoryOpts"] == {"repo": "https://ray-project.github.io/kuberay-helm/"}
     assert release["skipCrds"] is True
-    assert release["atomic"] is True
+    assert release["skipAwait"] is True
     assert release["values"]["nodeSelector"] == {"nodes": "system"}
     assert "image" not in release["values"]
+
+
+@pytest.mark.case("C021")
+def test_the_operator_is_waited_for_by_a_gate_that_says_why(managed: Recording) -> None:
+    assert managed.comes_after("operator-gate") >= {"operator-release", "operator-crds"}
 
 
 @pytest.mark.case("C060")
