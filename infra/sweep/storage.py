@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from infra.answers import NotAsked
+from infra.cluster_rules import partition
 from infra.sweep.search import Search
 from infra.teardown.found import Found
 
@@ -107,7 +108,8 @@ def buckets(search: Search) -> list[Found] | NotAsked:
         if isinstance(tags, NotAsked):
             return tags
         if search.is_ours(tags):
-            found.append(Found(kind="s3:bucket", name=name, arn=f"arn:aws:s3:::{name}", key=_key_of(search, name)))
+            arn = f"arn:{partition(account.region)}:s3:::{name}"
+            found.append(Found(kind="s3:bucket", name=name, arn=arn, key=_key_of(search, name)))
     return found
 
 
