@@ -66,7 +66,7 @@ class Account:
         except (HTTPClientError, NoConnection) as error:
             raise bad_input("aws.region", self.region, f"AWS doesn't answer: {_flat(error)}", "check the network") from error
         except (BotoCoreError, ClientError) as error:
-            raise bad_input("AWS credentials", None, _flat(error), _FIX_CREDENTIALS) from error
+            raise _refused(_flat(error)) from error
         return Identity(found["Account"], found["Arn"])
 
     def ask(self, permission: str, call: Callable[[], Any], missing: Collection[str] = ()) -> Any:
@@ -100,14 +100,14 @@ class Account:
 
 def _not_asked(permission: str, code: str, error: Exception) -> NotAsked:
     if code in _DENIED:
-        return NotAsked(f"needs permission {permission}")
+        return NotAsked(f"needs permission {permission}", denied=True)
     if code in _NO_CREDENTIALS:
-        raise _expired(error) from error
+        raise _refused(f"are refused: {_flat(error)}") from error
     return NotAsked(f"{code}: {_flat(error)}")
 
 
-def _expired(error: Exception) -> UserError:
-    reason = f"are refused: {_flat(error)}"
+def _refused(reason: str) -> UserError:
+    """A region that isn't enabled refuses good credentials too, and in the same words."""
     return bad_input("AWS credentials", None, reason, f"{_FIX_CREDENTIALS}; or the region isn't enabled for the account")
 
 

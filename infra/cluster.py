@@ -190,14 +190,13 @@ class Cluster(ComponentResource):
         )
 
     def _create_system_nodes(self, role: aws.iam.Role, template: aws.ec2.LaunchTemplate) -> aws.eks.NodeGroup:
-        """In the first two zones: a group whose subnets change is replaced, and a zone that is added later would do that."""
         settings = self._args.settings
         nodes = settings.system_nodes
         return aws.eks.NodeGroup(
             f"{self._name}-system-nodes",
             cluster_name=self.name,
             node_role_arn=role.arn,
-            subnet_ids=list(self._args.private_subnet_ids.values())[:2],
+            subnet_ids=list(self._args.private_subnet_ids.values())[: cluster_rules.SYSTEM_ZONES],
             ami_type=SYSTEM_AMI_TYPE,
             version=settings.kubernetes_version,
             release_version=nodes.release_version,

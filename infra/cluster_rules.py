@@ -11,6 +11,7 @@ from infra.eks_versions import kubernetes_problems, release_problems
 from infra.node_labels import tolerations
 from workload.errors import Problem
 
+SYSTEM_ZONES = 2  # the first ones: a group whose subnets change is replaced, and a zone that is added later would do that
 # What a node needs and no more: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
 NODE_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", "AmazonEKS_CNI_Policy")
 NODE_TRUST = json.dumps({
@@ -30,6 +31,15 @@ def cluster_problems(settings: ClusterSettings) -> list[Problem]:
         *_endpoint_problems(settings),
         *release_problems(settings.kubernetes_version, release, "cluster.systemNodes.releaseVersion"),
     ]
+
+
+def cluster_notes(settings: ClusterSettings) -> list[str]:
+    """What a preview says of settings that only work from the right place."""
+    if settings.public_access_cidrs:
+        return []
+    reach = "only the VPC reaches the API server, so pulumi up must run where the VPC is reached (a machine in it, a VPN)"
+    fix = "elsewhere it ends once the cluster stands. Name your address, such as 203.0.113.7/32, to run it from there"
+    return [f"cluster.publicAccessCidrs is empty: {reach}; {fix}"]
 
 
 def _endpoint_problems(settings: ClusterSettings) -> list[Problem]:

@@ -74,7 +74,12 @@ def plan(settings: Settings, project: str, lock: ImageLock) -> EksPlan:
         store_port=store_rules.store_port(settings.store),
         lustre=isinstance(settings.store, FsxStore),
         cost=hourly,
-        notes=(*instance_types.notes(eks.gpu_nodes), *store_rules.store_notes(settings.store), *notes),
+        notes=(
+            *cluster_rules.cluster_notes(eks.cluster),
+            *instance_types.notes(eks.gpu_nodes),
+            *store_rules.store_notes(settings.store),
+            *notes,
+        ),
         tags={**fixed, "owner": eks.aws.owner, "run": settings.training.run_name},
         instance_tags=fixed,
     )

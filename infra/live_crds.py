@@ -1,4 +1,8 @@
-"""The operator's CRDs in a live cluster: applied server-side, marked with the hash of what they were made from."""
+"""The operator's CRDs in a live cluster: applied server-side, marked with the hash of what they were made from.
+
+The label alone would stay when somebody applies other schemas over ours, so the generation is compared too: Kubernetes
+counts each change of a spec in it.
+"""
 
 from __future__ import annotations
 
@@ -35,18 +39,23 @@ class LiveCrds:
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._api.close()
 
-    def apply(self) -> None:
-        """Also over what a chart or a person has put there: from here on the stack keeps them. Raises: TimeoutError."""
+    def apply(self) -> dict[str, int]:
+        """Also over what a chart or a person has put there: from here on the stack keeps them. Returns their generations.
+
+        Raises: TimeoutError.
+        """
         for name, crd in self._crds.items():
             metadata = crd["metadata"]
             labels = {**metadata.get("labels", {}), _DIGEST_LABEL: self._label}
             self._put(name, {**crd, "metadata": {**metadata, "labels": labels}})
-        self._wait_until_established()
+        return {name: _generation(crd) for name, crd in self._established().items()}
 
-    def are_applied(self) -> bool:
-        """Whether each is there, and made from these bytes."""
-        labels = [(self._read(name) or {}).get("metadata", {}).get("labels", {}) for name in self._crds]
-        return all(found.get(_DIGEST_LABEL) == self._label for found in labels)
+    def are_applied(self, generations: Mapping[str, int]) -> bool:
+        """Whether each is there, made from these bytes, and not changed since it had its number of `generations`."""
+        found = {name: self._read(name) or {} for name in self._crds}
+        marks = [crd.get("metadata", {}).get("labels", {}).get(_DIGEST_LABEL) for crd in found.values()]
+        changed = [name for name, crd in found.items() if _generation(crd) != generations.get(name, _generation(crd))]
+        return not changed and all(mark == self._label for mark in marks)
 
     def _put(self, name: str, body: Mapping[str, Any]) -> None:
         """By hand, because the client's own method sends a body of another type."""
@@ -61,13 +70,17 @@ class LiveCrds:
             _request_timeout=_APPLY_SECONDS,
         )
 
-    def _wait_until_established(self) -> None:
+    def _established(self) -> dict[str, dict[str, Any]]:
+        """All of them, once the cluster serves what they say. Raises: TimeoutError."""
         deadline = time.monotonic() + _ESTABLISHED_SECONDS
-        waiting = list(self._crds)
-        while waiting := [name for name in waiting if not _is_established(self._read(name) or {})]:
-            if time.monotonic() > deadline:
+        found: dict[str, dict[str, Any]] = {}
+        while waiting := [name for name in self._crds if not _is_established(found.get(name, {}))]:
+            if found and time.monotonic() > deadline:
                 raise TimeoutError(f"not established after {_ESTABLISHED_SECONDS} s: CRD {', '.join(waiting)}")
-            time.sleep(_POLL_SECONDS)
+            if found:
+                time.sleep(_POLL_SECONDS)
+            found |= {name: self._read(name) or {} for name in waiting}
+        return found
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:
@@ -76,6 +89,10 @@ class LiveCrds:
             if error.status == 404:
                 return None
             raise
+
+
+def _generation(crd: Mapping[str, Any]) -> int:
+    return crd.get("metadata", {}).get("generation", 0)
 
 
 def _is_established(crd: Mapping[str, Any]) -> bool:

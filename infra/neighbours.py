@@ -33,12 +33,12 @@ def problems(settings: Settings, folder: Path) -> list[Problem]:
 
 def _own_runs(settings: Settings) -> tuple[str, str] | None:
     """Folder on the nodes and name of the run, where others may reach them. A claim is its namespace's alone."""
-    return (settings.store.path, settings.training.run_name) if isinstance(settings.store, HostPathStore) else None
+    return (settings.store.path.rstrip("/"), settings.training.run_name) if isinstance(settings.store, HostPathStore) else None
 
 
 def _runs(objects: Mapping[str, Any]) -> tuple[Any, Any]:
     store, training = (section if isinstance(section := objects.get(key), Mapping) else {} for key in ("store", "training"))
-    return store.get("path"), training.get("runName")
+    return str(store.get("path")).rstrip("/"), training.get("runName")
 
 
 def _others(settings: Settings, folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -24,17 +24,16 @@ class OperatorCrdsProvider(ResourceProvider):
         return DiffResult(changes=any(_olds.get(name) != _news.get(name) for name in _INPUTS))
 
     def create(self, props: dict[str, Any]) -> CreateResult:
-        _apply(props)
-        return CreateResult(id_="operator-crds", outs=props)
+        return CreateResult(id_="operator-crds", outs=_applied(props))
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> UpdateResult:
-        _apply(_news)
-        return UpdateResult(outs=_news)
+        return UpdateResult(outs=_applied(_news))
 
     def read(self, id_: str, props: dict[str, Any]) -> ReadResult:
         """One that is missing, or not ours any more, is a difference that the next update mends."""
         with _open(props) as crds:
-            return ReadResult(id_=id_, outs={**props, "digest": props["digest"] if crds.are_applied() else ""})
+            are_ours = crds.are_applied(props.get("generations", {}))
+        return ReadResult(id_=id_, outs={**props, "digest": props["digest"] if are_ours else ""})
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         pass
@@ -47,9 +46,10 @@ class OperatorCrds(Resource, name="OperatorCrds"):
         super().__init__(OperatorCrdsProvider(), name, {**props}, opts)
 
 
-def _apply(props: Mapping[str, Any]) -> None:
+def _applied(props: Mapping[str, Any]) -> dict[str, Any]:
+    """The outputs: what went in, and by which numbers a change by somebody else will be seen."""
     with _open(props) as crds:
-        crds.apply()
+        return {**props, "generations": crds.apply()}
 
 
 def _open(props: Mapping[str, Any]) -> Any:

@@ -8,12 +8,13 @@ from functools import cached_property
 from typing import Any
 
 from infra.account_site import AccountSite
-from infra.answers import NotAsked
+from infra.answers import NotAsked, has_tags
 from infra.aws_account import Account
 from infra.eks_settings import CapacityBlock, Reservation
 from infra.eks_versions import ADDONS, STORE_DRIVERS
+from infra.instance_types import KNOWN
 from infra.preflight import quotas, versions
-from infra.preflight.check import Check, decide
+from infra.preflight.check import Check, Status, decide
 from infra.preflight.existing import cluster_check, subnets_check
 from infra.preflight.offerings import facts_check, offering_check, zones_check
 from infra.preflight.quotas import Need, Quota, Usage, quota_check, vcpu_usage
@@ -42,21 +43,30 @@ class Questions:
             "ec2:DescribeAvailabilityZones", lambda: self._ec2.describe_availability_zones()["AvailabilityZones"]
         )
         yield decide("zones", zones, lambda found: zones_check(found, self._eks.network))
-        names = [self._eks.gpu_nodes.instance_type, self._eks.cluster.system_nodes.instance_type]
-        only = [{"Name": "instance-type", "Values": names}]
         offered = self._account.ask_pages(
             "ec2:DescribeInstanceTypeOfferings", "ec2", "describe_instance_type_offerings", "InstanceTypeOfferings",
-            LocationType="availability-zone", Filters=only,
+            LocationType="availability-zone", Filters=self._of_our_types,
         )  # fmt: skip
         yield decide("instance types offered", offered, lambda found: offering_check(found, self._eks))
-        # By filter: a type that AWS doesn't know is then missing in the answer, not an error.
-        self._facts = self._account.ask_pages(
-            "ec2:DescribeInstanceTypes", "ec2", "describe_instance_types", "InstanceTypes", Filters=only
-        )
         yield decide("facts about the types", self._facts, lambda found: facts_check(found, self._eks))
+
+    @property
+    def _of_our_types(self) -> list[dict[str, Any]]:
+        """A filter: a type that AWS doesn't know is then missing in the answer, not an error."""
+        names = [self._eks.gpu_nodes.instance_type, self._eks.cluster.system_nodes.instance_type]
+        return [{"Name": "instance-type", "Values": names}]
+
+    @cached_property
+    def _facts(self) -> Any:
+        return self._account.ask_pages(
+            "ec2:DescribeInstanceTypes", "ec2", "describe_instance_types", "InstanceTypes", Filters=self._of_our_types
+        )
 
     def _quotas(self) -> Iterator[Check]:
         said = () if isinstance(self._facts, NotAsked) else self._facts
+        system = self._eks.cluster.system_nodes.instance_type
+        if isinstance(self._facts, NotAsked) and system not in KNOWN:
+            yield Check(f"quota for {system}", Status.NOT_ASKED, f"how many vCPUs it has isn't known: {self._facts}")
         instances: Any = self._running
         by_quota: dict[Quota, list[Need]] = {}
         for need in (*quotas.vcpu_needs(self._eks, said), *quotas.network_needs(self._eks.network)):
@@ -104,13 +114,15 @@ class Questions:
         ids = [capacity.reservation_id]
         found = self._account.ask(
             "ec2:DescribeCapacityReservations",
-            lambda: self._ec2.describe_capacity_reservations(CapacityReservationIds=ids)["CapacityReservations"][0],
+            lambda: self._ec2.describe_capacity_reservations(CapacityReservationIds=ids)["CapacityReservations"],
             missing,
         )
         instances = self._running
-        ours = [] if isinstance(instances, NotAsked) else [one for one in instances if quotas.is_ours(one, self._site.tags)]
-        used = sum(one.get("CapacityReservationId") == capacity.reservation_id for one in ours)
-        yield decide(RESERVATION, found, lambda one: reservation_check(one, self._eks.gpu_nodes, capacity, used))
+        running = [] if isinstance(instances, NotAsked) else instances
+        in_it = [one for one in running if one.get("CapacityReservationId") == capacity.reservation_id]
+        used = sum(has_tags(one.get("Tags"), self._site.tags) for one in in_it)
+        gpu = self._eks.gpu_nodes
+        yield decide(RESERVATION, found, lambda some: reservation_check(some[0] if some else None, gpu, capacity, used))
 
     def _versions(self) -> Iterator[Check]:
         version, client = self._eks.cluster.kubernetes_version, self._account.client("eks")

@@ -21,6 +21,8 @@ def store_problems(settings: S3Store | FsxStore | EfsStore, *, is_production: bo
     problems: list[Problem] = []
     if isinstance(settings, FsxStore):
         problems += _lustre_problems(settings)
+    if isinstance(settings, S3Store):
+        problems += _endpoint_problems(settings)
     if is_production and settings.purge_on_destroy:
         fix = "set it to false, or aws.isProduction to false"
         problems.append(Problem("store.purgeOnDestroy", "true", "checkpoints of production would go with the stack", fix))
@@ -43,6 +45,16 @@ def store_notes(settings: S3Store | FsxStore | EfsStore) -> list[str]:
     if isinstance(settings, S3Store) and (settings.endpoint or "").startswith("http:"):
         return [f"store.endpoint = {settings.endpoint}: nothing is encrypted on the way, which S3's own bucket policy refuses"]
     return [_LUSTRE_NOTE] if isinstance(settings, FsxStore) else []
+
+
+def _endpoint_problems(settings: S3Store) -> list[Problem]:
+    """Host and port are only read here: the settings' own pattern knows no more than that there is something."""
+    try:
+        store_port(settings)
+    except ValueError as error:
+        fix = "write https://HOST or https://HOST:PORT, with a port below 65536"
+        return [Problem("store.endpoint", settings.endpoint or "", f"can't be read: {error}", fix)]
+    return []
 
 
 def _lustre_problems(settings: FsxStore) -> list[Problem]:

@@ -79,19 +79,10 @@ def test_pure_modules_know_no_engine_no_cluster_and_no_account(name: str) -> Non
 
 def test_every_module_of_infra_has_a_kind() -> None:
     sites = {"site", "existing_site", "eks_site"}  # where components meet
-    outside = {
-        "cluster_access",
-        "live_job",
-        "live_crds",
-        "live_rollout",
-        "store_reader",
-        "image_registry",
-        "registry_transport",
-    }
-    outside |= {"aws_account", "account_site", "preflight_questions"}
-    others = (
-        {"__init__", "__main__", "settings", "job_gate", "operator_crds", "rollout_gate"} | sites | outside | set(STORE_PARTS)
-    )
+    outside = {"cluster_access", "live_job", "live_crds", "live_rollout", "store_reader", "job_address"}
+    outside |= {"image_registry", "registry_transport", "aws_account", "account_site", "preflight_questions"}
+    gates = {"job_gate", "rollout_gate", "operator_crds"}
+    others = {"__init__", "__main__", "settings"} | gates | sites | outside | set(STORE_PARTS)
     names = {path.stem for path in (ROOT / "infra").glob("*.py")}
 
     assert names == {*COMPONENTS, *PURE, *others}

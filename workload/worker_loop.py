@@ -19,7 +19,7 @@ from workload.faults import Faults
 from workload.metrics import Journal, StepMetrics
 from workload.record import Restored
 from workload.resume import restore
-from workload.run_config import FaultPoint, RunConfig, fingerprint
+from workload.run_config import FaultPoint, RunConfig, S3StoreConfig, fingerprint
 from workload.sequences import Manifest, Sequences, TrainOrder
 from workload.store import Store
 
@@ -78,11 +78,16 @@ def run_rank(rank: Rank) -> None:
 
 def check_shared(rank: Rank) -> None:
     """Every rank must see what the driver wrote: a node-local path would fail only at the first save, oddly."""
-    if not rank.store.files(f"{rank.folder}/config"):
-        raise FileNotFoundError(
-            f"store.path = {rank.store.root}: rank {rank.rank} does not see what the driver wrote there. "
-            "Fix: mount one shared file system at this path on head and workers"
-        )
+    if rank.store.files(f"{rank.folder}/config"):
+        return
+    in_bucket = isinstance(rank.config.store, S3StoreConfig)
+    key, fix = (
+        ("store", "use a service that answers every pod alike, and lists a new object at once")
+        if in_bucket
+        else ("store.path", "mount one shared file system at this path on head and workers")
+    )
+    reason = f"rank {rank.rank} does not see what the driver wrote there"
+    raise FileNotFoundError(f"{key} = {rank.store.root}: {reason}. Fix: {fix}")
 
 
 def _claim_attempt(rank: Rank) -> int:

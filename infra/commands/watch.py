@@ -16,7 +16,8 @@ from typing import Any
 import click
 
 from infra.cluster_access import short
-from infra.commands.fetch import CLUSTER_ERRORS, EXIT_NOT_FINISHED, JobAddress, fetch, job_address
+from infra.commands.fetch import EXIT_NOT_FINISHED, fetch
+from infra.job_address import CLUSTER_ERRORS, JobAddress, job_address
 from infra.job_status import Failed, Waiting, judge
 from infra.live_job import LiveJob
 from infra.progress_log import news
@@ -34,18 +35,19 @@ def run(project: Path, stack: str, folder: Path, timeout: float | None = None) -
     address = job_address(project, stack)
     again = f"python -m infra watch -s {stack}"
     try:
-        match Follower(address).follow(timeout):
-            case Ending.ENDED:
-                return fetch(address, folder)
-            case Ending.GONE:
-                click.echo(f"RayJob {address} is gone: something has removed it, so there is nothing to fetch", err=True)
-                return EXIT_FAILED
-            case Ending.TIMEOUT:
-                click.echo(f"RayJob {address} is not finished after {timeout:g} s; it goes on. Follow it again: {again}")
-                return EXIT_NOT_FINISHED
+        ending = Follower(address).follow(timeout)
     except KeyboardInterrupt:
         click.echo(f"\nstopped watching; RayJob {address} goes on. Follow it again: {again}; end it: pulumi destroy -s {stack}")
         return EXIT_NOT_FINISHED
+    match ending:
+        case Ending.ENDED:
+            return fetch(address, folder)
+        case Ending.GONE:
+            click.echo(f"RayJob {address} is gone: something has removed it, so there is nothing to fetch", err=True)
+            return EXIT_FAILED
+        case Ending.TIMEOUT:
+            click.echo(f"RayJob {address} is not finished after {timeout:g} s; it goes on. Follow it again: {again}")
+            return EXIT_NOT_FINISHED
 
 
 class Ending(Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from infra.answers import plain_tags
+from infra.answers import has_tags
 from infra.eks_settings import OwnVpc
 from infra.preflight.check import Check, result
 from workload.errors import Problem
@@ -15,7 +15,7 @@ def cluster_check(found: Mapping[str, Any] | None, name: str, tags: Mapping[str,
     """`found`: eks describe-cluster, or None. A cluster with this environment's tags is its own, made by an earlier update."""
     if found is None:
         return result("cluster name", f"{name} is free")
-    if tags.items() <= plain_tags(found.get("tags")).items():
+    if has_tags(found.get("tags"), tags):
         return result("cluster name", f"{name} stands already ({found.get('status')}), with this environment's tags")
     reason = f"a cluster {name} exists, and its tags are not this environment's ({_shown(tags)})"
     return result("cluster name", "", Problem("stack", tags["environment"], reason, "use another stack name, or remove it"))

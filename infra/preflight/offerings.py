@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from infra.cluster_rules import SYSTEM_ZONES
 from infra.eks_settings import EksConfiguration, NetworkSettings
 from infra.instance_types import KNOWN, InstanceType
 from infra.preflight.check import Check, result
 from workload.errors import Problem
 
-_SYSTEM_ZONES = 2  # system nodes are in the first two zones: see infra/cluster.py
+_GPU_TYPE, _SYSTEM_TYPE = "gpuNodes.instanceType", "cluster.systemNodes.instanceType"
 
 
 def zones_of(network: NetworkSettings) -> tuple[str, ...]:
@@ -34,10 +35,10 @@ def offering_check(found: Iterable[Mapping[str, Any]], eks: EksConfiguration) ->
     for one in found:
         offered.setdefault(one["InstanceType"], set()).add(one["Location"])
     gpu, system = eks.gpu_nodes.instance_type, eks.cluster.system_nodes.instance_type
-    system_zones = zones_of(eks.network)[:_SYSTEM_ZONES]
+    system_zones = zones_of(eks.network)[:SYSTEM_ZONES]
     problems = [
-        *_not_offered("gpuNodes.zone", gpu, (eks.gpu_nodes.zone,), offered, "gpuNodes.instanceType"),
-        *_not_offered("network.zones", system, system_zones, offered, "cluster.systemNodes.instanceType"),
+        *_not_offered("gpuNodes.zone", gpu, (eks.gpu_nodes.zone,), offered, _GPU_TYPE),
+        *_not_offered("network.zones", system, system_zones, offered, _SYSTEM_TYPE),
     ]
     detail = f"{gpu} in {eks.gpu_nodes.zone}; {system} in {', '.join(system_zones)}"
     return result("instance types offered", detail, *problems)
@@ -56,22 +57,22 @@ def _not_offered(
 def facts_check(found: Iterable[Mapping[str, Any]], eks: EksConfiguration) -> Check:
     """`found`: ec2 describe-instance-types of both types. A fact that differs breaks what is computed from it."""
     said = {one["InstanceType"]: one for one in found}
-    names = (eks.gpu_nodes.instance_type, eks.cluster.system_nodes.instance_type)
+    names = {_GPU_TYPE: eks.gpu_nodes.instance_type, _SYSTEM_TYPE: eks.cluster.system_nodes.instance_type}
     problems: list[Problem] = []
-    for name in names:
+    for key, name in names.items():
         if name not in said:
-            problems.append(Problem("instanceType", name, f"AWS knows no such type in {eks.aws.region}", "use another type"))
+            problems.append(Problem(key, name, f"AWS knows no such type in {eks.aws.region}", "use another type"))
         else:
-            problems += _differences(name, said[name])
+            problems += _differences(key, name, said[name])
     gpu = KNOWN[eks.gpu_nodes.instance_type]
     detail = f"{gpu.name}: {gpu.gpus} GPUs, {gpu.vcpus} vCPUs, {gpu.efa_interfaces} EFA, as in infra/instance_types.py"
     return result("facts about the types", detail, *problems)
 
 
-def _differences(name: str, said: Mapping[str, Any]) -> Iterator[Problem]:
+def _differences(key: str, name: str, said: Mapping[str, Any]) -> Iterator[Problem]:
     architectures = said.get("ProcessorInfo", {}).get("SupportedArchitectures", ["x86_64"])
     if "x86_64" not in architectures:
-        yield Problem("instanceType", name, f"is {', '.join(architectures)}, and images here are x86_64", "use an x86_64 type")
+        yield Problem(key, name, f"is {', '.join(architectures)}, and images here are x86_64", "use an x86_64 type")
     known = KNOWN.get(name)
     if known is None:  # only a system type: nothing is computed from it
         return

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from infra.answers import NotAsked, plain_tags
+from infra.answers import NotAsked, has_tags
 from infra.eks_settings import EksConfiguration, NetworkSettings, OnDemand, Spot
 from infra.instance_types import KNOWN
 from infra.preflight.check import Check, Status, result
@@ -28,10 +28,13 @@ class Quota:
 
 
 # vCPUs of running instances, by class of type: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
+# and https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-spot-limits.html
 _GPU_G = {False: Quota("ec2", "L-DB2E81BA", "Running On-Demand G and VT instances"),
           True: Quota("ec2", "L-3819A6DF", "All G and VT Spot Instance Requests")}  # fmt: skip
 _GPU_P = {False: Quota("ec2", "L-417A185B", "Running On-Demand P instances"),
           True: Quota("ec2", "L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests")}  # fmt: skip
+# P5 has a Spot quota of its own, and the on-demand one with all other P.
+_GPU_P5 = {False: _GPU_P[False], True: Quota("ec2", "L-C4BD4855", "All P5 Spot Instance Requests")}
 _STANDARD = {False: Quota("ec2", "L-1216C47A", "Running On-Demand Standard instances"),
              True: Quota("ec2", "L-34B43A08", "All Standard Spot Instance Requests")}  # fmt: skip
 _CLASSES = {"g": _GPU_G, "gr": _GPU_G, "vt": _GPU_G, "p": _GPU_P} | dict.fromkeys(
@@ -44,7 +47,7 @@ VPCS = Quota("vpc", "L-F678F1CE", "VPCs per Region")
 def quota_of(instance_type: str, *, spot: bool) -> Quota | None:
     """The quota that instances of this type count against; None for classes that no environment here uses."""
     family = re.match(r"[a-z]+", instance_type)
-    quotas = _CLASSES.get(family.group() if family else "")
+    quotas = _GPU_P5 if instance_type.startswith("p5") else _CLASSES.get(family.group() if family else "")
     return quotas[spot] if quotas else None
 
 
@@ -99,17 +102,13 @@ def vcpu_usage(instances: Iterable[Mapping[str, Any]], quota: Quota, tags: Mappi
     for one in instances:
         lifecycle = one.get("InstanceLifecycle", "")
         if lifecycle != "capacity-block" and quota_of(one["InstanceType"], spot=lifecycle == "spot") == quota:
-            total += 0 if is_ours(one, tags) else _vcpus(one)
+            total += 0 if has_tags(one.get("Tags"), tags) else _vcpus(one)
     return Usage(total)
 
 
 def counted(items: Iterable[Mapping[str, Any]], tags: Mapping[str, str]) -> Usage:
     """Addresses or VPCs, one each."""
-    return Usage(sum(not is_ours(one, tags) for one in items))
-
-
-def is_ours(item: Mapping[str, Any], tags: Mapping[str, str]) -> bool:
-    return tags.items() <= plain_tags(item.get("Tags")).items()
+    return Usage(sum(not has_tags(one.get("Tags"), tags) for one in items))
 
 
 def _vcpus(instance: Mapping[str, Any]) -> int:

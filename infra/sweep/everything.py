@@ -16,7 +16,7 @@ from infra.sweep.search import Search
 from infra.teardown.found import Found
 
 BY_TAG = "everything else, by tag"
-_KINDS: Mapping[str, Callable[[Search], list[Found] | NotAsked]] = {
+KINDS: Mapping[str, Callable[[Search], list[Found] | NotAsked]] = {
     "eks:cluster": compute.cluster,
     **{f"ec2:{kind.resource_type}": partial(compute.of_ec2, kind=kind) for kind in compute.EC2_KINDS},
     "autoscaling:autoScalingGroup": compute.scaling_groups,
@@ -51,7 +51,7 @@ def sweep(search: Search) -> Swept:
         swept.asked.append(BY_TAG)
         swept.listed = listed
     search = replace(search, listed=tuple(swept.listed))
-    for kind, look in _KINDS.items():
+    for kind, look in KINDS.items():
         found = look(search)
         if isinstance(found, NotAsked):
             swept.not_asked[kind] = found

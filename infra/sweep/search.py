@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.account_site import AccountSite
-from infra.answers import plain_tags
+from infra.answers import has_tags, plain_tags
 from infra.aws_account import Account
 from infra.teardown.found import of_arn
 
@@ -31,7 +31,7 @@ class Search:
 
     def is_ours(self, tags: Any) -> bool:
         """Made by this program, in whatever spelling the service has its tags."""
-        return self.site.tags.items() <= plain_tags(tags).items()
+        return has_tags(tags, self.site.tags)
 
     def is_of_cluster(self, tags: Any) -> bool:
         """Made by this program, by EKS, or by a controller inside the cluster."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from infra.answers import NotAsked
+from infra.cluster_rules import partition
 from infra.sweep.search import Search
 from infra.teardown.found import Found
 
@@ -41,18 +42,26 @@ def _group_is_ours(search: Search, arn: str) -> bool | NotAsked:
 
 
 def keys(search: Search) -> list[Found] | NotAsked:
-    """A key whose own policy shuts the caller out isn't ours: ours leave that to the account's policies."""
+    """A key whose own policy shuts the caller out isn't ours: ours leave that to the account's policies.
+
+    Any other silence may hide one of ours: KMS answers few of these questions in a second.
+    """
     client, account = search.account.client("kms"), search.account
     listed = account.ask_pages("kms:ListKeys", "kms", "list_keys", "Keys")
     if isinstance(listed, NotAsked):
         return listed
     tags = {
-        one["KeyId"]: account.ask("kms:ListResourceTags", lambda one=one: client.list_resource_tags(KeyId=one["KeyId"])["Tags"])
+        one["KeyId"]: account.ask(
+            "kms:ListResourceTags",
+            lambda one=one: client.list_resource_tags(KeyId=one["KeyId"])["Tags"],
+            ("NotFoundException",),
+        )
         for one in listed
     }
-    shut_out = [answer for answer in tags.values() if isinstance(answer, NotAsked)]
-    if shut_out and len(shut_out) == len(tags):
-        return shut_out[0]
+    silent = [answer for answer in tags.values() if isinstance(answer, NotAsked)]
+    unanswered = [answer for answer in silent if not answer.denied]
+    if unanswered or (silent and len(silent) == len(tags)):
+        return (unanswered or silent)[0]
     found: list[Found] = []
     for name, answer in tags.items():
         if isinstance(answer, NotAsked) or not search.is_ours(answer):
@@ -99,7 +108,8 @@ def buckets(search: Search) -> list[Found] | NotAsked:
         if isinstance(tags, NotAsked):
             return tags
         if search.is_ours(tags):
-            found.append(Found(kind="s3:bucket", name=name, arn=f"arn:aws:s3:::{name}", key=_key_of(search, name)))
+            arn = f"arn:{partition(account.region)}:s3:::{name}"
+            found.append(Found(kind="s3:bucket", name=name, arn=arn, key=_key_of(search, name)))
     return found
 
 

@@ -1,8 +1,9 @@
-"""Fixtures of the tests that speak to a cluster's API."""
+"""Fixtures of the tests that speak to a cluster's API, and of those that judge policies."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,15 @@ def cluster() -> Iterator[FakeCluster]:
 @pytest.fixture
 def kubeconfig_file(cluster: FakeCluster, tmp_path: Path) -> str:
     return str(kubeconfig(tmp_path / "kubeconfig", cluster.url))
+
+
+@pytest.fixture
+def policy_environment(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """An EKS environment that isn't production, unless a test says otherwise."""
+    from tests.infra.policy_judges import write_environment  # most tests need no policy pack
+
+    write_environment(monkeypatch)
+    return partial(write_environment, monkeypatch)
 
 
 @pytest.fixture(autouse=True)

@@ -54,7 +54,14 @@ def computed(kind: str, name: str, inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def record_component(program: Callable[[], object], *, preview: bool = False) -> Recording:
-    """An Output that ends up inside a text is an error here; the real engine would send the text of a warning."""
+    """What a component that can be made asks for."""
+    recording = attempt(program, preview=preview)
+    assert not recording.error, recording.logs
+    return recording
+
+
+def attempt(program: Callable[[], object], *, preview: bool = False) -> Recording:
+    """However it ends. An Output inside a text is an error here; the real engine would send the text of a warning."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setenv("PULUMI_ERROR_OUTPUT_STRING", "true")
 

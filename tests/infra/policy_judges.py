@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,7 @@ CLUSTER, COMPONENT = "aws:eks/cluster:Cluster", "eks:index:Cluster"
 BUCKET, BLOCK = "aws:s3/bucket:Bucket", "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock"
 ROLE, KEY = "aws:iam/role:Role", "aws:kms/key:Key"
 SERVICE, RAY_JOB = "kubernetes:core/v1:Service", "kubernetes:ray.io/v1:RayJob"
+Setting = Callable[..., None]  # what the fixture `policy_environment` gives: `write_environment` for other settings
 PINNED = f"registry.example.com/ray@sha256:{'a' * 64}"
 
 

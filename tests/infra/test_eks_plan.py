@@ -12,7 +12,7 @@ from infra.eks_plan import EksPlan, plan
 from infra.environment_file import read_environment
 from infra.settings import PROJECT
 from tests.infra.environments import ROOT
-from tests.infra.test_eks_program import LOCK
+from tests.infra.recordings import LOCK
 from workload.errors import Problem, UserError
 
 RESERVATION = "{kind: reservation, reservationId: cr-0123456789abcdef0}"
@@ -141,3 +141,8 @@ def test_all_that_is_wrong_with_a_plan_is_said_at_once() -> None:
     found = refusals("gpuNodes.zone=us-east-2c", "aws.maxHourlyCost=3", "rayOperator.version=9.9.9", "store.noncurrentDays=0")
 
     assert {"gpuNodes.zone", "aws.maxHourlyCost", "rayOperator.version"} <= set(found)
+
+
+def test_a_private_endpoint_is_said_at_preview_since_an_update_from_elsewhere_ends_half_way() -> None:
+    assert any("cluster.publicAccessCidrs is empty" in note for note in planned().notes)
+    assert not any("publicAccessCidrs" in note for note in planned("cluster.publicAccessCidrs=[203.0.113.7/32]").notes)

@@ -52,15 +52,20 @@ def exported(made: Record) -> str:
     return "a warning\n" + json.dumps({"record.json": made.to_json(), "report.html": "<html>"}) + "\n"
 
 
-@pytest.fixture
-def stack(cluster: FakeCluster, kubeconfig_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A `pulumi` on PATH that knows the stack's outputs, and the stack's job in the cluster."""
-    outputs = {"kubeconfig": kubeconfig_file, "context": "here", "namespace": "ns", "jobName": "run-1"}
-    program = tmp_path / "bin" / "pulumi"
-    program.parent.mkdir()
+def put_pulumi_on_path(folder: Path, kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that knows the outputs of a stack, whatever it is asked."""
+    outputs = {"kubeconfig": kubeconfig, "context": "here", "namespace": "ns", "jobName": "run-1"}
+    program = folder / "pulumi"
+    folder.mkdir()
     program.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(outputs)}\nEND\n")
     program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+@pytest.fixture
+def stack(cluster: FakeCluster, kubeconfig_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A stack whose job has ended, and where its record may go."""
+    put_pulumi_on_path(tmp_path / "bin", kubeconfig_file, monkeypatch)
     cluster.add(RAY_JOBS, "run-1", spec=JOB["spec"], status=DONE)
     cluster.new_pods = ("Succeeded", exported(record()))
     return tmp_path / "to"

@@ -11,7 +11,7 @@ import pytest
 from infra.eks_versions import AMI_RELEASE
 from infra.gpu_nodes import GpuNodes, GpuNodesArgs
 from infra.node_labels import GPU_TAINTS
-from tests.infra.eks_component import KUBERNETES, TAGS, gpu_settings, record_component, urns_of
+from tests.infra.eks_component import KUBERNETES, TAGS, attempt, gpu_settings, record_component, urns_of
 from tests.infra.fake_engine import Recording
 
 RESERVATION = "cr-0123456789abcdef0"
@@ -37,15 +37,9 @@ def program(
     return make
 
 
-def make(**changes: Any) -> Recording:
-    recording = record_component(program(**changes))
-    assert not recording.error, recording.logs
-    return recording
-
-
 @pytest.fixture(scope="module")
 def made() -> Recording:
-    return make()
+    return record_component(program())
 
 
 def test_the_gpu_nodes_are_exactly_these_resources(made: Recording) -> None:
@@ -75,7 +69,7 @@ def test_efa_traffic_may_go_in_and_out_within_the_group_and_nowhere_else(made: R
 @pytest.mark.case("C001", "C009")
 def test_without_efa_there_is_no_group_no_rule_no_interface_and_no_label() -> None:
     """C001, C009: EKS then attaches the cluster's group by itself."""
-    off = make(efa=False)
+    off = record_component(program(efa=False))
 
     assert not {"gpu-efa", "gpu-efa-ingress", "gpu-efa-egress"} & {request.name for request in off.requests.values()}
     assert not {"networkInterfaces", "vpcSecurityGroupIds"} & set(off.of("gpu-template"))
@@ -90,7 +84,9 @@ def test_interfaces_carry_the_clusters_group_beside_our_own(made: Recording) -> 
 
 
 def test_a_type_with_many_cards_gets_an_interface_on_each() -> None:
-    interfaces = make(efa_interfaces=32, instanceType="p5.48xlarge").of("gpu-template")["networkInterfaces"]
+    interfaces = record_component(program(efa_interfaces=32, instanceType="p5.48xlarge")).of("gpu-template")[
+        "networkInterfaces"
+    ]
 
     assert [item["networkCardIndex"] for item in interfaces] == list(range(32))
     assert [item["interfaceType"] for item in interfaces] == ["efa", *["efa-only"] * 31]
@@ -114,7 +110,7 @@ def test_the_root_volume_is_encrypted_and_as_fast_as_asked(made: Recording) -> N
 
 def test_local_disks_are_used_where_there_are_any(made: Recording) -> None:
     assert made.of("gpu-template")["userData"]
-    assert "userData" not in make(local_disks=0).of("gpu-template")
+    assert "userData" not in record_component(program(local_disks=0)).of("gpu-template")
 
 
 def test_the_template_holds_nothing_that_eks_refuses(made: Recording) -> None:
@@ -132,7 +128,7 @@ def test_the_image_is_pinned(made: Recording) -> None:
     nodes = made.of("gpu-nodes")
 
     assert (nodes["amiType"], nodes["releaseVersion"], nodes["version"]) == ("AL2023_x86_64_NVIDIA", AMI_RELEASE, KUBERNETES)
-    assert make().inputs == made.inputs
+    assert record_component(program()).inputs == made.inputs
 
 
 def test_the_template_has_a_version_by_number(made: Recording) -> None:
@@ -171,7 +167,7 @@ def test_an_update_needs_no_spare_capacity(made: Recording) -> None:
 
 @pytest.mark.parametrize("on", [True, False])
 def test_repair_is_the_settings_decision(on: bool) -> None:
-    assert make(repair=on).of("gpu-nodes")["nodeRepairConfig"] == {"enabled": on}
+    assert record_component(program(repair=on)).of("gpu-nodes")["nodeRepairConfig"] == {"enabled": on}
 
 
 @pytest.mark.case("C004")
@@ -194,7 +190,7 @@ def test_on_demand_needs_nothing_in_the_template(made: Recording) -> None:
 
 
 def test_spot_is_said_in_the_group_and_not_in_the_template() -> None:
-    recording = make(capacity={"kind": "spot"})
+    recording = record_component(program(capacity={"kind": "spot"}))
 
     assert recording.of("gpu-nodes")["capacityType"] == "SPOT"
     assert "instanceMarketOptions" not in recording.of("gpu-template")
@@ -205,7 +201,7 @@ def test_spot_is_said_in_the_group_and_not_in_the_template() -> None:
 def test_a_reservation_is_targeted_in_its_own_placement_group_or_none(more: dict[str, str], placement: Any) -> None:
     """C005: EFA and placement group are separate switches."""
     capacity = {"kind": "reservation", "reservationId": RESERVATION, **more}
-    recording = make(capacity=capacity, placementGroup=False, efa=True)
+    recording = record_component(program(capacity=capacity, placementGroup=False, efa=True))
     template = recording.of("gpu-template")
 
     target = {"capacityReservationId": RESERVATION}
@@ -217,7 +213,7 @@ def test_a_reservation_is_targeted_in_its_own_placement_group_or_none(more: dict
 
 
 def test_a_capacity_block_is_bought_time_on_its_own_market() -> None:
-    recording = make(capacity=BLOCK, placementGroup=False)
+    recording = record_component(program(capacity=BLOCK, placementGroup=False))
     template = recording.of("gpu-template")
 
     assert recording.of("gpu-nodes")["capacityType"] == "CAPACITY_BLOCK"
@@ -229,7 +225,7 @@ def test_a_capacity_block_is_bought_time_on_its_own_market() -> None:
 @pytest.mark.case("C005")
 def test_nothing_is_made_of_settings_that_contradict_each_other() -> None:
     """C005"""
-    recording = record_component(program(capacity=BLOCK, placementGroup=True))
+    recording = attempt(program(capacity=BLOCK, placementGroup=True))
 
     assert "gpuNodes.placementGroup" in recording.error + " ".join(recording.logs)
     assert not [request.name for request in recording.requests.values() if request.name.startswith("gpu")]
@@ -248,6 +244,6 @@ def test_nothing_is_made_of_settings_that_contradict_each_other() -> None:
 )
 def test_a_change_reaches_only_what_it_is_about(made: Recording, changes: dict[str, Any], changed: set[str]) -> None:
     """C014: what makes a new version of the template is on this list as such."""
-    after = make(**changes)
+    after = record_component(program(**changes))
 
     assert {made.requests[urn].name for urn in made.inputs if made.inputs[urn] != after.inputs[urn]} == changed

@@ -33,9 +33,10 @@ def test_a_namespace_that_another_environment_has_in_the_same_cluster_is_refused
 SHARED = {"store": {"kind": "hostPath", "path": "/s"}, "training": {"runName": "one"}}
 
 
-def test_a_run_that_another_environment_keeps_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", ["/s", "/s/"])
+def test_a_run_that_another_environment_keeps_in_the_same_folder_is_refused(tmp_path: Path, path: str) -> None:
     environment(tmp_path, "other", SHARED, namespace="theirs")
-    (problem,) = neighbours.problems(local("store.path=/s", "training.runName=one"), tmp_path)
+    (problem,) = neighbours.problems(local(f"store.path={path}", "training.runName=one"), tmp_path)
 
     assert str(problem).startswith("training.runName = one: is that of environment other too, in the same folder")
     assert "store.path" in problem.fix

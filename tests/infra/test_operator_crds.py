@@ -26,6 +26,11 @@ def props(kubeconfig_file: str, **more: str) -> dict[str, Any]:
     return {"kubeconfig": kubeconfig_file, "version": "1.6.2", "digest": "0123456789abcdef" * 4, **more}
 
 
+def seen(outs: dict[str, Any]) -> dict[str, Any]:
+    """What a refresh writes into the state."""
+    return OperatorCrdsProvider().read("operator-crds", outs).outs or {}
+
+
 def in_cluster(cluster: FakeCluster) -> set[str]:
     return {path.removeprefix(f"{CRDS}/") for path in cluster.objects if path.startswith(CRDS)}
 
@@ -48,20 +53,22 @@ def test_c160_a_destroy_leaves_them_with_every_job_of_the_cluster(cluster: FakeC
 
 
 @pytest.mark.case("C019")
-@pytest.mark.parametrize("damage", ["gone", "another chart's"])
+@pytest.mark.parametrize("damage", ["gone", "another chart's", "changed under our label"])
 def test_c019_a_refresh_finds_crds_that_are_not_the_operators(cluster: FakeCluster, kubeconfig_file: str, damage: str) -> None:
     provider, wanted = OperatorCrdsProvider(), props(kubeconfig_file)
-    outs = provider.create(wanted).outs
-    assert provider.read("operator-crds", outs or {}).outs == wanted
+    outs = provider.create(wanted).outs or {}
+    assert not provider.diff("operator-crds", seen(outs), wanted).changes
     if damage == "gone":
         del cluster.objects[f"{CRDS}/rayclusters.ray.io"]
-    else:
+    elif damage == "another chart's":
         cluster.objects[f"{CRDS}/rayclusters.ray.io"]["metadata"]["labels"] = {}
+    else:
+        cluster.objects[f"{CRDS}/rayclusters.ray.io"]["metadata"]["generation"] = 7
 
-    found = provider.read("operator-crds", outs or {}).outs
+    found = seen(outs)
     assert provider.diff("operator-crds", found, wanted).changes
-    provider.update("operator-crds", found, wanted)
-    assert provider.read("operator-crds", wanted).outs == wanted
+    outs = provider.update("operator-crds", found, wanted).outs or {}
+    assert not provider.diff("operator-crds", seen(outs), wanted).changes
 
 
 def test_the_same_hash_is_no_change_and_another_one_is(kubeconfig_file: str) -> None:

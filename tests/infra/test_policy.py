@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -21,23 +19,15 @@ from tests.infra.policy_judges import (
     SERVICE,
     UNKNOWN,
     Made,
+    Setting,
     judge,
     judge_stack,
     ray_job,
-    write_environment,
 )
 
 VERSIONING = "aws:s3/bucketVersioning:BucketVersioning"
 
-
-Setting = Callable[..., None]
-
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> Setting:
-    """An EKS environment that isn't production, unless a test says otherwise."""
-    write_environment(monkeypatch)
-    return partial(write_environment, monkeypatch)
+pytestmark = pytest.mark.usefixtures("policy_environment")
 
 
 def test_every_policy_has_its_own_name_and_is_mandatory() -> None:
@@ -87,15 +77,15 @@ def test_missing_tags_are_named() -> None:
     ],
 )
 def test_state_in_production_is_protected(
-    kind: str, props: dict[str, Any], protect: bool, words: str, environment: Setting
+    kind: str, props: dict[str, Any], protect: bool, words: str, policy_environment: Setting
 ) -> None:
     assert judge("state-is-protected", kind, props, protect=protect) == []
-    environment(production=True)
+    policy_environment(production=True)
     assert [words in message for message in judge("state-is-protected", kind, props, protect=protect)] == [True]
 
 
-def test_protected_state_passes_in_production(environment: Setting) -> None:
-    environment(production=True)
+def test_protected_state_passes_in_production(policy_environment: Setting) -> None:
+    policy_environment(production=True)
 
     assert judge("state-is-protected", CLUSTER, {"deletionProtection": True}) == []
     assert judge("state-is-protected", BUCKET, {}) == []
@@ -114,24 +104,24 @@ def test_protected_state_passes_in_production(environment: Setting) -> None:
     ],
 )
 def test_file_systems_in_production_are_not_the_only_copy(
-    kind: str, copy: str, props: dict[str, Any], environment: Setting
+    kind: str, copy: str, props: dict[str, Any], policy_environment: Setting
 ) -> None:
     alone, copied = Made(kind, "files", {}), Made(copy, "copy", {"fileSystemId": UNKNOWN, **props}, {"fileSystemId": "files"})
 
     assert judge_stack("file-systems-have-copies", alone) == []
-    environment(production=True)
+    policy_environment(production=True)
     assert judge_stack("file-systems-have-copies", alone, copied) == []
     assert judge_stack("file-systems-have-copies", Made(kind, "files", {}, protect=True)) == []
     for others in ([], [Made(copy, "copy", props)], [Made(copy, "copy", {}, {"fileSystemId": "files"})]):
         assert "files: holds the only copy" in judge_stack("file-systems-have-copies", alone, *others)[0]
 
 
-def test_buckets_in_production_keep_versions(environment: Setting) -> None:
+def test_buckets_in_production_keep_versions(policy_environment: Setting) -> None:
     bucket = Made(BUCKET, "s", {})
     enabled, suspended = ({"versioningConfiguration": {"status": status}} for status in ("Enabled", "Suspended"))
 
     assert judge_stack("buckets-keep-versions", bucket) == []
-    environment(production=True)
+    policy_environment(production=True)
     assert judge_stack("buckets-keep-versions", bucket, Made(VERSIONING, "v", enabled, {"bucket": "s"})) == []
     assert (
         "s: keeps nothing" in judge_stack("buckets-keep-versions", bucket, Made(VERSIONING, "v", suspended, {"bucket": "s"}))[0]

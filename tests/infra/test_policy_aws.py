@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -19,21 +17,12 @@ from tests.infra.policy_judges import (
     Made,
     judge,
     judge_stack,
-    write_environment,
 )
 
 ENCRYPTION = "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration"
 INGRESS = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
 
-
-Setting = Callable[..., None]
-
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> Setting:
-    """An EKS environment that isn't production, unless a test says otherwise."""
-    write_environment(monkeypatch)
-    return partial(write_environment, monkeypatch)
+pytestmark = pytest.mark.usefixtures("policy_environment")
 
 
 DISK = {"deviceName": "/dev/xvda", "ebs": {"encrypted": "true"}}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -13,24 +11,16 @@ from tests.infra.policy_judges import (
     SERVICE,
     UNKNOWN,
     Made,
+    Setting,
     judge,
     judge_stack,
     ray_job,
-    write_environment,
 )
 
 DAEMON_SET, RELEASE = "kubernetes:apps/v1:DaemonSet", "kubernetes:helm.sh/v3:Release"
 NETWORK_POLICY = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
 
-
-Setting = Callable[..., None]
-
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> Setting:
-    """An EKS environment that isn't production, unless a test says otherwise."""
-    write_environment(monkeypatch)
-    return partial(write_environment, monkeypatch)
+pytestmark = pytest.mark.usefixtures("policy_environment")
 
 
 def test_services_inside_the_cluster_pass() -> None:
@@ -84,14 +74,14 @@ def test_a_ray_head_that_is_open_is_refused_c170(cluster: dict[str, Any]) -> Non
 
 
 @pytest.mark.case("C171")
-def test_ray_wants_a_token_on_eks_c171(environment: Setting) -> None:
+def test_ray_wants_a_token_on_eks_c171(policy_environment: Setting) -> None:
     assert "authOptions.mode: token" in judge("cluster-ip-only", RAY_JOB, ray_job(authOptions={}))[0]
-    environment("existing")
+    policy_environment("existing")
     assert judge("cluster-ip-only", RAY_JOB, ray_job(authOptions={})) == []
 
 
 @pytest.mark.case("C170")
-def test_ray_needs_a_network_policy_in_its_own_namespace_c170(environment: Setting) -> None:
+def test_ray_needs_a_network_policy_in_its_own_namespace_c170(policy_environment: Setting) -> None:
     job = Made(RAY_JOB, "job", ray_job())
     closed = {"spec": {"policyTypes": ["Ingress"]}}
     here, elsewhere = ({"metadata": {"namespace": name}, **closed} for name in ("ray", "other"))
@@ -104,7 +94,7 @@ def test_ray_needs_a_network_policy_in_its_own_namespace_c170(environment: Setti
     for policies in ([], [elsewhere], [{**here, "spec": {"policyTypes": ["Egress"]}}]):
         made = [Made(NETWORK_POLICY, f"n{index}", one) for index, one in enumerate(policies)]
         assert "job: no NetworkPolicy" in judge_stack("ray-has-a-network-policy", job, *made)[0]
-    environment("existing")
+    policy_environment("existing")
     assert judge_stack("ray-has-a-network-policy", job) == []
 
 
@@ -137,13 +127,13 @@ def test_pods_that_reach_for_the_node_are_refused_c175(container: dict[str, Any]
     }  # fmt: skip
 
 
-def test_folders_of_a_node_are_for_existing_clusters_alone(environment: Setting) -> None:
+def test_folders_of_a_node_are_for_existing_clusters_alone(policy_environment: Setting) -> None:
     props = ray_job(pod={"volumes": [{"name": "v", "hostPath": {"path": "/data"}}]})
     volume = {"spec": {"hostPath": {"path": "/data"}}}
 
     assert len(judge("no-privileged-pods", RAY_JOB, props)) == 3
     assert len(judge("no-privileged-pods", "kubernetes:core/v1:PersistentVolume", volume)) == 1
-    environment("existing")
+    policy_environment("existing")
     assert judge("no-privileged-pods", RAY_JOB, props) == []
     assert judge("no-privileged-pods", "kubernetes:core/v1:PersistentVolume", volume) == []
 
@@ -172,10 +162,10 @@ def test_ray_pods_have_no_token_for_kubernetes_and_gain_no_rights_c175() -> None
 
 
 @pytest.mark.parametrize("image", ["ray:1.0", "registry.example.com/ray", f"r/ray@sha256:{'a' * 63}", UNKNOWN])
-def test_images_without_a_digest_are_refused_on_eks(image: str, environment: Setting) -> None:
+def test_images_without_a_digest_are_refused_on_eks(image: str, policy_environment: Setting) -> None:
     said = judge("pinned-images", RAY_JOB, ray_job({"image": image}))
 
     assert len(said) == 3
     assert "python -m infra image lock" in said[0]
-    environment("existing")
+    policy_environment("existing")
     assert judge("pinned-images", RAY_JOB, ray_job({"image": image})) == []

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -15,20 +13,11 @@ from tests.infra.policy_judges import (
     ROLE,
     UNKNOWN,
     judge,
-    write_environment,
 )
 
 ROLE_POLICY = "aws:iam/rolePolicy:RolePolicy"
 
-
-Setting = Callable[..., None]
-
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> Setting:
-    """An EKS environment that isn't production, unless a test says otherwise."""
-    write_environment(monkeypatch)
-    return partial(write_environment, monkeypatch)
+pytestmark = pytest.mark.usefixtures("policy_environment")
 
 
 def document(**statement: Any) -> str:

@@ -8,10 +8,8 @@ import pytest
 
 from infra.settings import PROJECT
 from tests.infra.fake_engine import Recording, record
-from tests.infra.recordings import PROGRAM, RAY_JOB, config_of
+from tests.infra.recordings import PROGRAM, RAY_JOB, config_of, recorded
 from workload.errors import bad_input
-
-CONFIG_MAP, NAMESPACE = "kubernetes:core/v1:ConfigMap", "kubernetes:core/v1:Namespace"
 
 
 @pytest.fixture(autouse=True)
@@ -30,32 +28,14 @@ def run(config: dict[str, str] | None = None, *, preview: bool = False, **more: 
     return record(PROGRAM, config or config_of(), "local", preview=preview, **{"computed": provider, **more})
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def local() -> Recording:
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr("infra.cluster_access.check_cluster", lambda target, needs_namespace: "the-context")
-        recording = run()
-    assert not recording.error
-    return recording
+    """Which resources these are, and under which component: tests/golden/resources-local.txt."""
+    return recorded("local")
 
 
 def test_the_recorder_sees_an_empty_program() -> None:
     assert record(lambda: None, {}, "local").names() == {"pulumi:pulumi:Stack ray-train-eks-local"}
-
-
-def test_the_local_environment_is_exactly_these_resources(local: Recording) -> None:
-    assert local.names() == {
-        "pulumi:pulumi:Stack ray-train-eks-local",
-        "ray-train-eks:index:ExistingCluster cluster",
-        "pulumi:providers:kubernetes cluster-provider",
-        f"{NAMESPACE} cluster-namespace",
-        "ray-train-eks:index:CheckpointStore store",
-        "ray-train-eks:index:TrainingJob job",
-        f"{CONFIG_MAP} job-code",
-        f"{CONFIG_MAP} job-run-config",
-        f"{RAY_JOB} job-ray-job",
-        "pulumi-python:dynamic:JobGate job-gate",
-    }
 
 
 @pytest.mark.case("C161")
@@ -71,13 +51,6 @@ def test_two_runs_ask_for_exactly_the_same(local: Recording) -> None:
 def test_everything_in_the_cluster_uses_the_provider_of_the_checked_context(local: Recording, name: str) -> None:
     assert local.request(name).provider.startswith(local.urn("cluster-provider"))
     assert local.of("cluster-provider") == {"context": "the-context"}
-
-
-def test_children_belong_to_their_components(local: Recording) -> None:
-    parents = {r.name: r.parent.rsplit("::", 1)[-1] for r in local.requests.values()}
-
-    assert parents["cluster-namespace"] == parents["cluster-provider"] == "cluster"
-    assert parents["job-code"] == parents["job-run-config"] == parents["job-ray-job"] == parents["job-gate"] == "job"
 
 
 @pytest.mark.case("C155")

@@ -1,4 +1,4 @@
-"""`python -m infra teardown-check`: what is found, in which group it's shown, the receipt, exit codes."""
+"""`python -m infra teardown-check`: what is found, the receipt, exit codes. What is made of it: test_teardown.py."""
 
 from __future__ import annotations
 
@@ -14,24 +14,20 @@ import pytest
 from click.testing import CliRunner
 
 from infra.__main__ import cli
-from infra.answers import NotAsked
 from infra.commands import teardown_check
-from infra.cost import KEPT
-from infra.eks_settings import EfsStore, FsxStore, S3Store
 from infra.sweep import storage
 from infra.sweep.everything import BY_TAG
-from infra.teardown.found import Found, confirm, group, of_arn
+from infra.teardown.found import Found
 from infra.teardown.remedies import remedy
+from tests.infra.environments import ROOT
 from tests.infra.fake_account import READS, FakeAccount, fake_account, refused
-from tests.infra.test_eks_program import run as run_program
+from tests.infra.recordings import recorded, run
 from workload.errors import UserError
 
-ROOT = Path(__file__).resolve().parents[2]
 REGION, NAME = "us-east-2", "ray-train-eks-dev"
 TAGS = {"project": "ray-train-eks", "environment": "dev"}
 TAG_LIST: Any = [{"Key": key, "Value": value} for key, value in TAGS.items()]
 OTHERS: Any = [{"Key": "project", "Value": "ray-train-eks"}, {"Key": "environment", "Value": "prod"}]
-S3 = S3Store(kind="s3", noncurrent_days=30, purge_on_destroy=False)
 
 
 @pytest.fixture
@@ -295,6 +291,23 @@ def test_a_key_whose_own_policy_shuts_us_out_is_none_of_ours(account: FakeAccoun
     assert (code, names(receipt["kept"])) == (0, {f"s3:bucket {bucket}", f"kms:key {key}"})
 
 
+def test_a_key_about_which_nobody_answers_is_not_taken_for_anothers(account: FakeAccount, tmp_path: Path) -> None:
+    """Throttled, after all tries: it may be ours, so nothing is proven."""
+    client("kms").create_key()
+    _, key = add_bucket()
+
+    def tags(asked: dict[str, Any]) -> Any:
+        if asked["KeyId"] == key:
+            raise refused("ThrottlingException", "ListResourceTags", "Rate exceeded")
+
+    account.answers["ListResourceTags"] = tags
+
+    code, receipt = check(tmp_path)
+    assert code == 1
+    assert receipt["notAsked"]["kms:key"].startswith("ThrottlingException")
+    assert receipt["clean"] is False
+
+
 def test_bad_input_exits_2_without_a_receipt(account: FakeAccount, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has nothing in an AWS account"):
         teardown_check.run(ROOT, "local", tmp_path)
@@ -311,98 +324,22 @@ def test_the_command_line_leads_there(account: FakeAccount, tmp_path: Path) -> N
     assert (tmp_path / "teardown-dev.json").is_file()
 
 
-BUCKET = Found(kind="s3:bucket", name="b", key="arn:k")
-KEY = Found(kind="kms:key", name="k", arn="arn:k", state="Enabled")
-FILES = Found(kind="elasticfilesystem:file-system", name="fs-1", state="available")
-POINT = Found(kind="elasticfilesystem:access-point", name="fsap-1")
-BACKUP = Found(kind="backup:recovery-point", name="r")
-
-
-@pytest.mark.parametrize(
-    ("store", "kept"),
-    [
-        (S3, [BUCKET, KEY]),
-        (S3.model_copy(update={"purge_on_destroy": True}), []),
-        (
-            FsxStore(kind="fsx", noncurrent_days=1, purge_on_destroy=False, deployment="SCRATCH_2", capacity_gib=1200),
-            [BUCKET, KEY],
-        ),
-        (EfsStore(kind="efs", purge_on_destroy=False), [FILES, POINT, BACKUP]),
-        (EfsStore(kind="efs", purge_on_destroy=True), []),
-    ],
-)
-def test_what_is_kept_is_what_the_store_says(store: object, kept: list[Found]) -> None:
-    every = [BUCKET, KEY, FILES, POINT, BACKUP]
-    groups = group(every, store)
-
-    assert groups.kept == kept
-    assert groups.left_over == [one for one in every if one not in kept]
-
-
-def test_another_key_than_the_buckets_is_not_kept_with_it() -> None:
-    other = Found(kind="kms:key", name="o", arn="arn:o", state="Enabled")
-
-    assert group([BUCKET, KEY, other], S3).left_over == [other]
-
-
-@pytest.mark.parametrize("state", ["PendingDeletion", "deleting", "DELETING", "deleted", "shutting-down", "terminated"])
-def test_what_aws_takes_away_by_itself_is_scheduled(state: str) -> None:
-    going = Found(kind="ec2:natgateway", name="n", state=state)
-
-    assert group([going], S3).scheduled == [going]
-
-
-def test_every_kind_that_may_be_kept_has_a_price() -> None:
-    assert set(KEPT) == {one.kind for one in (BUCKET, KEY, FILES, POINT, BACKUP)}
-
-
-@pytest.mark.parametrize(
-    ("arn", "kind", "name"),
-    [
-        ("arn:aws:ec2:r:1:natgateway/nat-1", "ec2:natgateway", "nat-1"),
-        ("arn:aws:s3:::some-bucket", "s3:bucket", "some-bucket"),
-        ("arn:aws:logs:r:1:log-group:/aws/eks/x/cluster:*", "logs:log-group", "/aws/eks/x/cluster"),
-        ("arn:aws:eks:r:1:nodegroup/x/gpu/uuid", "eks:nodegroup", "x/gpu/uuid"),
-        ("arn:aws:backup:r:1:recovery-point:uuid", "backup:recovery-point", "uuid"),
-        ("arn:aws:sqs:r:1:queue", "sqs:queue", "queue"),
-    ],
-)
-def test_an_arn_says_kind_and_name(arn: str, kind: str, name: str) -> None:
-    assert (of_arn(arn).kind, of_arn(arn).name) == (kind, name)
-
-
-def test_parts_of_a_cluster_that_stands_are_there_with_it() -> None:
-    arn = "arn:aws:eks:r:1:nodegroup/x/gpu/uuid"
-    cluster = Found(kind="eks:cluster", name="x")
-
-    real, gone = confirm([arn], [cluster], ["eks:cluster"])
-    assert ([one.kind for one in real], gone) == (["eks:cluster", "eks:nodegroup"], [])
-    assert real[1].confirmed
-    assert confirm([arn], [], ["eks:cluster"]) == ([], [arn])
-    assert [one.confirmed for one in confirm([arn], [], [])[0]] == [False]
-
-
-def test_a_name_is_quoted_for_the_shell() -> None:
-    assert remedy(Found(kind="ec2:placement-group", name="a b"), REGION).endswith("--group-name 'a b' --region us-east-2")
-
-
 def test_the_names_that_are_looked_for_are_those_that_the_program_gives() -> None:
-    made = [(request.type, f"{request.name}-") for request in run_program().requests.values()]
-    roles = [name for kind, name in made if kind == "aws:iam/role:Role"]
-    buckets = [name for kind, name in made if kind == "aws:s3/bucket:Bucket"]
-    clusters = [name for kind, name in made if kind == "eks:index:Cluster"]  # it makes its role under its own name
+    """The group of the control plane's logs has the cluster's name, and needs no prefix."""
+    made = [recorded("dev"), recorded("prod"), run("dev", network__flowLogs=True)]
+    requests = {request.name: request.type for recording in made for request in recording.requests.values()}
+    named: dict[str, set[str]] = {}
+    for name, kind in requests.items():
+        named.setdefault(kind, set()).add(f"{name}-")
+    roles = named["aws:iam/role:Role"] | named["eks:index:Cluster"]  # it makes its role under its own name
 
-    assert roles
-    assert buckets
-    assert [name for name in [*roles, *clusters] if not name.startswith(storage.ROLE_NAMES)] == []
-    assert [name for name in buckets if not name.startswith(storage.BUCKET_NAMES)] == []
+    assert all(any(name.startswith(one) for name in roles) for one in storage.ROLE_NAMES), "one that nothing has"
+    assert [name for name in roles if not name.startswith(storage.ROLE_NAMES)] == []
+    assert named["aws:s3/bucket:Bucket"] == set(storage.BUCKET_NAMES)
+    assert named["aws:cloudwatch/logGroup:LogGroup"] - {"cluster-logs-"} == set(storage.LOG_GROUP_NAMES)
 
 
 def test_neither_a_preview_nor_the_other_commands_load_boto3() -> None:
     code = "import sys, infra.settings, infra.eks_site, infra.__main__, infra.commands.watch; sys.exit('boto3' in sys.modules)"
 
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=120)
-
-
-def test_a_question_that_was_not_answered_reads_as_its_reason() -> None:
-    assert str(NotAsked("needs permission x")) == "needs permission x"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
 import subprocess
 import sys
@@ -16,9 +14,10 @@ from click.testing import CliRunner
 
 from infra.__main__ import cli
 from infra.commands import fetch, watch
+from infra.job_address import JobAddress
 from infra.progress_log import news
 from tests.infra.fake_cluster import PODS, RAY_JOBS, FakeCluster
-from tests.infra.test_fetch import DONE, JOB, exported, record
+from tests.infra.test_fetch import DONE, JOB, exported, put_pulumi_on_path, record
 from workload.errors import UserError
 from workload.record import Verdict
 
@@ -31,13 +30,8 @@ Step = Callable[[], Any]
 
 @pytest.fixture
 def stack(cluster: FakeCluster, kubeconfig_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A `pulumi` on PATH that knows the stack's outputs, and the stack's job, not taken up yet."""
-    outputs = {"kubeconfig": kubeconfig_file, "context": "here", "namespace": "ns", "jobName": "run-1"}
-    program = tmp_path / "bin" / "pulumi"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(outputs)}\nEND\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    """A stack whose job isn't taken up yet, and where its record may go."""
+    put_pulumi_on_path(tmp_path / "bin", kubeconfig_file, monkeypatch)
     cluster.add(RAY_JOBS, "run-1", spec=JOB["spec"], status={})
     cluster.new_pods = ("Succeeded", exported(record()))
     return tmp_path / "to"
@@ -168,8 +162,8 @@ def test_after_an_outage_a_new_connection_is_made_with_new_credentials(
     stack: Path, cluster: FakeCluster, story: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.objects[f"{RAY_JOBS}/run-1"]["status"] = RUNNING
-    opened, real = [], fetch.JobAddress.open
-    monkeypatch.setattr(fetch.JobAddress, "open", lambda address: opened.append(1) or real(address))
+    opened, real = [], JobAddress.open
+    monkeypatch.setattr(JobAddress, "open", lambda address: opened.append(1) or real(address))
     story(
         lambda: None,
         lambda: setattr(cluster, "refuses", 503),
@@ -200,7 +194,7 @@ def test_a_cluster_that_never_answered_is_not_an_outage(stack: Path, cluster: Fa
 
 
 def test_pauses_grow_while_nobody_answers_and_stay_bounded() -> None:
-    follower = watch.Follower(fetch.JobAddress("", "", "ns", "run-1"))
+    follower = watch.Follower(JobAddress("", "", "ns", "run-1"))
     pauses = [follower._pause()]
     follower._outage = watch.Outage(0.0)
     for tries in (1, 2, 3, 9):
@@ -289,6 +283,24 @@ def test_ctrl_c_ends_the_process_without_a_traceback_and_leaves_the_job_alone(st
     assert "stopped watching; RayJob ns/run-1 goes on. Follow it again: python -m infra watch -s local" in rest
     assert errors == ""
     assert cluster.deleted == []
+
+
+def test_ctrl_c_after_the_end_does_not_say_that_the_job_goes_on(
+    stack: Path,
+    cluster: FakeCluster,
+    story: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(*_: Any) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(watch, "fetch", interrupted)
+    story(status(cluster, **DONE))
+
+    with pytest.raises(KeyboardInterrupt):
+        watch.run(Path(), "local", stack)
+    assert "goes on" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("timeout", ["0", "-1", "soon"])
