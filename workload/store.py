@@ -37,6 +37,7 @@ class Store:
         self._kind = BucketFiles(config) if isinstance(config, S3StoreConfig) else MountedFiles(config)
         self._files = self._kind.system
         self.root = self._kind.root
+        self.creates_exclusively = self._kind.creates_exclusively
 
     def check_writable(self) -> None:
         """Raises `UserError` unless a file can be written, read back and deleted."""
@@ -54,6 +55,14 @@ class Store:
             stream.write(data)
 
         retry(lambda: self._kind.put(path, fill))
+
+    def create(self, path: str, data: bytes) -> None:
+        """`write`, and where the store `creates_exclusively`: raises `FileExistsError` when `path` is there."""
+
+        def fill(stream: NativeFile) -> None:
+            stream.write(data)
+
+        retry(lambda: self._kind.create(path, fill))
 
     def upload(self, source: Path, path: str) -> str:
         """Copies a local file to `path`, then reads the copy back; returns its SHA-256, hex.
