@@ -80,9 +80,7 @@ class LeaseHolder:
 
     def begin(self, attempt: int) -> None:
         """Says in the lease which attempt this driver makes first."""
-        with self._writing:
-            self._lease = self.lease.model_copy(update={"attempt": attempt})
-            self._write()
+        self._write(attempt=attempt)
 
     def check(self) -> None:
         """Raises `LeaseLostError` unless the lease is this driver's at this moment, `OSError` when the store is away."""
@@ -105,11 +103,10 @@ class LeaseHolder:
                 self._claim_after(claim)
             elif time.monotonic() - said >= LINE_SECONDS:
                 said = time.monotonic()
-                self._say(
-                    f"the lease of {describe(claim and claim.lease)} was not released: watching it for {self._pace.watch:.0f} s"
-                )
-            if self._lease is None:
-                time.sleep(self._pace.look if seen is Seen.UNKNOWN else random.uniform(0, self._pace.look))  # noqa: S311 - not for secrets
+                holder, seconds = describe(claim and claim.lease), self._pace.watch
+                self._say(f"this run's lease was not released: watching for {seconds:.0f} s whether {holder} renews it")
+            if self._lease is None:  # of two that met, each waits for another time
+                time.sleep(self._pace.look if seen is Seen.UNKNOWN else random.uniform(0, self._pace.look))  # noqa: S311
 
     def _claim_after(self, before: Claim | None) -> None:
         """Claims the next term; leaves `_lease` as it is when another driver was there first or came at the same time."""
@@ -130,9 +127,7 @@ class LeaseHolder:
             return
         self._lease, self._path = lease, path
         if taken_over:
-            self._say(
-                f"taken over from {describe(before and before.lease)}: its lease didn't move for {self._pace.watch:.0f} s"
-            )
+            self._say(f"this run is taken over: its lease wasn't renewed for {self._pace.watch:.0f} s")
         for other in others:
             with suppress(OSError):  # of no use any more, and no harm
                 self._store.delete_file(other)
@@ -151,13 +146,13 @@ class LeaseHolder:
 
     def _renew(self) -> None:
         """Writes first, then looks: on NFS it is an own change of a folder that makes a client list it anew."""
-        with self._writing:
-            self._lease = self.lease.model_copy(update={"beat": self.lease.beat + 1})
-            self._write()
+        self._write()
         Fence(self._store, self._run_name, self.lease.term).check()
 
-    def _write(self) -> None:
-        self._store.write(self._path, self.lease.to_json(indent=1).encode())
+    def _write(self, **changes: int | bool) -> None:
+        with self._writing:
+            self._lease = self.lease.model_copy(update=changes | {"beat": self.lease.beat + 1})
+            self._store.write(self._path, self._lease.to_json(indent=1).encode())
 
     def _lose(self, error: LeaseLostError) -> None:
         with self._ending:
@@ -172,14 +167,13 @@ class LeaseHolder:
         self._thread.join(self._pace.watch)  # it may be waiting for a store that doesn't answer
 
     def _release(self) -> None:
+        """The next driver then takes the run at once. Without it, as when the store is away, that one has to watch first."""
         if self._thread.is_alive():
             return
-        with self._writing:
-            self._lease = self.lease.model_copy(update={"released": True})
-            try:
-                self._write()
-            except OSError as error:
-                self._say(f"the run's lease was not released ({error}): the next driver waits {self._pace.watch:.0f} s")
+        try:
+            self._write(released=True)
+        except OSError as error:
+            self._say(f"the run's lease was not released ({error}): the next driver watches it first")
 
 
 def refusal(run_name: str, claim: Claim | None) -> UserError:
