@@ -187,9 +187,8 @@ def test_of_drivers_that_come_at_once_one_works_and_all_others_are_refused(confi
     assert (len(working), len(refused)) == (1, drivers - 1)
 
 
+@pytest.mark.parametrize("config", ["bucket"], indirect=True)
 def test_two_that_see_each_other_in_a_bucket_both_withdraw_and_the_run_is_not_blocked(config, monkeypatch):
-    if Store(config.store).creates_exclusively:
-        pytest.skip("a folder creates a file once")
     rivals = [f"test/lease/000001-{'f' * 32}.json"]
     create, delete = Store.create, Store.delete_file
     deleted = []
