@@ -353,6 +353,7 @@ def driver_process(config):
         process.communicate()
 
 
+@pytest.mark.case("C040")
 def test_a_killed_drivers_lease_is_taken_over_and_one_that_was_told_to_end_has_released_it(config):
     with driver_process(config) as process:
         process.kill()
@@ -367,6 +368,7 @@ def test_a_killed_drivers_lease_is_taken_over_and_one_that_was_told_to_end_has_r
     assert newest(config).process == process.pid
 
 
+@pytest.mark.case("C040")
 def test_a_driver_that_was_stopped_and_wakes_up_after_a_takeover_ends_wherever_it_is_and_says_who_has_the_run(config):
     with driver_process(config) as process:
         process.send_signal(signal.SIGSTOP)
