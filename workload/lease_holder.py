@@ -152,7 +152,8 @@ class LeaseHolder:
     def _write(self, **changes: int | bool) -> None:
         with self._writing:
             self._lease = self.lease.model_copy(update=changes | {"beat": self.lease.beat + 1})
-            self._store.write(self._path, self._lease.to_json(indent=1).encode())
+            # Not flushed: behind a checkpoint's gigabytes a disk can take longer for that than a lease is watched.
+            self._store.write(self._path, self._lease.to_json(indent=1).encode(), flush=False)
 
     def _lose(self, error: LeaseLostError) -> None:
         with self._ending:

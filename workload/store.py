@@ -50,11 +50,13 @@ class Store:
         except OSError as error:
             raise UserError(self._kind.not_writable(str(error.strerror or error))) from error
 
-    def write(self, path: str, data: bytes) -> None:
+    def write(self, path: str, data: bytes, *, flush: bool = True) -> None:
+        """Without `flush` the machine may lose it, whole, in a power cut: it does not wait until a busy disk has it."""
+
         def fill(stream: NativeFile) -> None:
             stream.write(data)
 
-        retry(lambda: self._kind.put(path, fill))
+        retry(lambda: self._kind.put(path, fill, flush=flush))
 
     def create(self, path: str, data: bytes) -> None:
         """`write`, and where the store `creates_exclusively`: raises `FileExistsError` when `path` is there."""

@@ -43,10 +43,13 @@ class MountedFiles:
         fix = "name a folder that this user may write, on a file system shared by head and workers"
         return Problem("store.path", self.root, f"cannot be written ({reason})", fix)
 
-    def put(self, path: str, fill: Callable[[NativeFile], None]) -> None:
+    def put(self, path: str, fill: Callable[[NativeFile], None], *, flush: bool = True) -> None:
         """Written beside its place, flushed to disk, then moved there."""
         temporary = self._beside(path, fill)
-        self._publish(temporary, path)
+        if flush:
+            self._publish(temporary, path)
+        else:
+            self.system.move(temporary, path)
 
     def create(self, path: str, fill: Callable[[NativeFile], None]) -> None:
         """Whole or not at all, like `put`, and once: link(2) is the one of its kind that NFS decides on the server.
@@ -109,7 +112,7 @@ class BucketFiles:
         fix = "check bucket, region and endpoint, and what the credentials of this pod or user allow"
         return Problem("store", self.root, f"cannot be written ({reason})", fix)
 
-    def put(self, path: str, fill: Callable[[NativeFile], None]) -> None:
+    def put(self, path: str, fill: Callable[[NativeFile], None], *, flush: bool = True) -> None:  # noqa: ARG002
         """An upload appears when it is complete. One that `fill` gave up is completed by closing it, so it is deleted."""
         stream = self.system.open_output_stream(path)
         try:

@@ -73,8 +73,8 @@ def test_a_takeover_between_marker_and_pruning_leaves_the_other_drivers_save_in_
     store.write(f"{theirs}/__0_0.distcp", b"half of a shard")
     write = Store.write
 
-    def taken_over_right_after_the_marker(self, path, data):
-        write(self, path, data)
+    def taken_over_right_after_the_marker(self, path, data, **options):
+        write(self, path, data, **options)
         if path.endswith(receipts.MARKER):
             take_over(store)
 

@@ -293,13 +293,23 @@ def test_an_outage_longer_than_its_bound_ends_the_driver_with_the_reason(config,
         assert driver.lost.wait(10)
 
 
+@pytest.mark.parametrize("config", ["folder"], indirect=True)
+def test_a_renewal_does_not_wait_for_a_disk_that_a_checkpoint_keeps_busy(config, monkeypatch):
+    with Driver(config) as driver:
+        monkeypatch.setattr("workload.store_files._flush", lambda _: time.sleep(60))
+        beat = newest(config).beat
+        time.sleep(4 * QUICK.renew)
+        assert newest(config).beat > beat
+        driver.check()
+
+
 def test_a_store_that_is_away_at_the_end_leaves_the_result_and_says_that_the_lease_stays(config, monkeypatch):
     with Driver(config) as driver:
         monkeypatch.setattr(Store, "write", unreachable)
     assert "was not released (the disk is gone)" in driver.said[-1]
 
 
-def unreachable(*_):
+def unreachable(*_, **__):
     raise OSError("the disk is gone")
 
 
