@@ -27,6 +27,7 @@ from torch.distributed.tensor import DTensor
 from workload import receipts
 from workload.checkpoint_folder import found_checkpoints, vouched_files
 from workload.faults import Faults
+from workload.lease import Fence
 from workload.metrics import SaveMetrics
 from workload.receipts import Digest, Marker, NotIntactError, Receipt, StoredFile
 from workload.run_config import FaultPoint
@@ -51,6 +52,7 @@ class Place:
     identity: str
     layout: str
     compatibility: Mapping[str, str]
+    fence: Fence
 
 
 def count_tensors(state: State) -> int:
@@ -174,12 +176,16 @@ class Saver:
         ]
 
     def _complete(self, folder: str, marker: Marker) -> None:
-        """Rank 0: waits for all receipts, writes the marker, verifies the whole, then prunes."""
+        """Rank 0: waits for all receipts, writes the marker, verifies the whole, then prunes.
+
+        Raises `LeaseLostError` when another driver has taken over the run: the checkpoint then stays without a marker.
+        """
         place, path = self._place, f"{self._place.folder}/{folder}"
         names = [receipts.receipt_name(rank) for rank in range(place.world_size)]
         _poll(lambda: all(place.store.exists(f"{path}/{name}") for name in names), self._timeout, f"receipts in {path}")
         hashes = {name: place.store.sha256(f"{path}/{name}") for name in names}
         self._faults.strike(FaultPoint.BEFORE_MARKER, marker.step)
+        place.fence.check()
         place.store.write(f"{path}/{receipts.MARKER}", marker.model_copy(update={"receipts": hashes}).seal())
         self._faults.strike(FaultPoint.AFTER_MARKER, marker.step)
         self._prune(folder)
@@ -192,6 +198,7 @@ class Saver:
         vouched_files(place.store, place.folder, this)
         complete = [f.folder for f in found if receipts.MARKER in f.sizes]
         for folder in receipts.to_prune(found, complete, self._keep, newest):
+            place.fence.check()  # what is older and incomplete here may be another driver's save in progress
             try:
                 if folder in complete:  # the marker first: half a deletion must not look like damage
                     place.store.delete_file(f"{place.folder}/{folder}/{receipts.MARKER}")

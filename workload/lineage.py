@@ -1,6 +1,7 @@
 """A run's folder in the store: lineages (what `resume: never` starts anew) and attempts. Only small JSON files.
 
 <run name>/run.json                        the lineages, newest last
+<run name>/lease/                          which driver works on the run (workload/lease.py)
 <run name>/lineage-0001/config/            run config of each identity that worked here
                         attempts/          NNNN.json when an attempt starts, NNNN-completed.json when it ends well
                         environment/ metrics/ evaluation/ done/ checkpoints/ status.json record.json report.html
@@ -15,7 +16,7 @@ from typing import Literal
 from workload import receipts
 from workload.checkpoint_folder import found_checkpoints
 from workload.errors import bad_input
-from workload.record import Restored
+from workload.record import Restored, TakenOver
 from workload.run_config import Resume, RunConfig, Section, run_folder
 from workload.store import Store
 
@@ -36,6 +37,7 @@ class AttemptStart(Section):
     identity: str
     started_at: str
     restored: Restored | None
+    taken_over: TakenOver | None = None  # attempts are older than leases
 
 
 class AttemptEnd(Section):
@@ -61,16 +63,12 @@ def open_run(store: Store, config: RunConfig) -> RunPlace:
 
     Raises `UserError` for `resume: required` without a complete checkpoint: nothing is written then.
     """
+    refuse_without_checkpoint(store, config)
     root, resume, identity = str(run_folder(config)), config.training.checkpoint.resume, config.provenance.identity
     lineages = read_lineages(store, root)
     current = lineages[-1] if lineages else None
     if resume is Resume.NEVER and current and identity not in identities(store, _folder(root, current.number)):
         current = None
-    if resume is Resume.REQUIRED and not (current and _has_checkpoint(store, _folder(root, current.number))):
-        raise bad_input(
-            "training.checkpoint.resume", resume.value, f"{store.root}/{root} holds no complete checkpoint to continue from",
-            "use the run name and store of the run to continue, or resume: auto",
-        )  # fmt: skip
     if current is None:
         current = Lineage(number=len(lineages) + 1, identity=identity, started_at=now())
         file = RunFile(schema_version=1, lineages=(*lineages, current))
@@ -78,6 +76,19 @@ def open_run(store: Store, config: RunConfig) -> RunPlace:
     place = RunPlace(_folder(root, current.number), current.number)
     store.write(f"{place.folder}/config/{identity}.json", config.to_json(indent=1).encode())
     return place
+
+
+def refuse_without_checkpoint(store: Store, config: RunConfig) -> None:
+    """Raises `UserError` for `resume: required` without a complete checkpoint. Writes nothing."""
+    if config.training.checkpoint.resume is not Resume.REQUIRED:
+        return
+    place = current_run(store, config.training.run_name)
+    if place is None or not _has_checkpoint(store, place.folder):
+        raise bad_input(
+            "training.checkpoint.resume", Resume.REQUIRED.value,
+            f"{store.root}/{run_folder(config)} holds no complete checkpoint to continue from",
+            "use the run name and store of the run to continue, or resume: auto",
+        )  # fmt: skip
 
 
 def current_run(store: Store, run_name: str) -> RunPlace | None:

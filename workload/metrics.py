@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import Literal, Self
 
+from workload.lease import LeaseLostError
 from workload.lineage import now
 from workload.run_config import Section
 from workload.store import Store
@@ -54,10 +56,14 @@ class Status(Section):
 class Journal:
     """Collects step metrics and status and writes them to the store from a thread of its own. Use as a context.
 
-    On every rank but 0 it does nothing. An exception that leaves the context is flushed before it goes on.
+    On every rank but 0 it does nothing. An exception that leaves the context is flushed before it goes on. `guard` is
+    called before each write; once it has raised, the status, which attempts share, is written no more.
     """
 
-    def __init__(self, store: Store, folder: str, attempt: int, steps: int, *, active: bool) -> None:
+    def __init__(
+        self, store: Store, folder: str, attempt: int, steps: int, *, active: bool, guard: Callable[[], None] | None = None
+    ) -> None:
+        self._guard = guard or (lambda: None)
         self._store, self._folder, self._attempt, self._steps, self._active = store, folder, attempt, steps, active
         self._lock, self._writing, self._stop = threading.Lock(), threading.Lock(), threading.Event()
         self._lines: list[str] = []
@@ -65,7 +71,7 @@ class Journal:
         self._part = 0
         self._dirty_metrics = self._dirty_saves = self._dirty_status = False
         self._status: Status | None = None
-        self._failure: OSError | None = None
+        self._failure: OSError | LeaseLostError | None = None
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
 
     def __enter__(self) -> Self:
@@ -95,7 +101,10 @@ class Journal:
             self._status, self._dirty_status = status, True
 
     def step(self, metrics: StepMetrics) -> None:
-        """Raises `OSError` when the store has refused the evidence: a run must not go on unseen."""
+        """Raises `OSError` when the store has refused the evidence: a run must not go on unseen.
+
+        Raises `LeaseLostError` when another driver has taken over the run.
+        """
         if self._failure:
             raise self._failure
         with self._lock:
@@ -110,8 +119,9 @@ class Journal:
     def _run(self) -> None:
         while not self._stop.wait(FLUSH_SECONDS):
             try:
+                self._guard()
                 self.flush()
-            except OSError as error:
+            except (OSError, LeaseLostError) as error:
                 self._failure = error
 
     def flush(self) -> None:
@@ -130,7 +140,7 @@ class Journal:
                 self._store.write(f"{folder}/part-{part:05d}.jsonl", ("\n".join(lines) + "\n").encode())
             if dirty[1]:
                 self._store.write(f"{folder}/saves.jsonl", ("\n".join(saves) + "\n").encode())
-            if dirty[2] and status:
+            if dirty[2] and status and not isinstance(self._failure, LeaseLostError):
                 self._store.write(f"{self._folder}/status.json", status.to_json().encode())
 
 

@@ -11,6 +11,7 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from ray.train.torch import TorchConfig, TorchTrainer, get_device
 
 from workload.errors import UserError, bad_input
 from workload.failures import describe, explain, note_failure
+from workload.lease import Fence, Lease, LeaseLostError
 from workload.lineage import RunPlace
 from workload.progress import ProgressLines
 from workload.run_config import RunConfig, WorkersConfig
@@ -44,15 +46,18 @@ class Outcome:
 class NoteFailures(UserCallback):
     """Runs in Ray Train's controller, which alone sees why a worker ended."""
 
-    def __init__(self, config: RunConfig, folder: str) -> None:
-        self._config, self._folder = config, folder
+    def __init__(self, config: RunConfig, folder: str, term: int) -> None:
+        self._config, self._folder, self._term = config, folder, term
 
     def after_exception(self, run_context: Any, worker_exceptions: dict[int, Exception]) -> None:
         del run_context
-        note_failure(Store(self._config.store), self._folder, worker_exceptions)
+        store = Store(self._config.store)
+        with suppress(LeaseLostError):  # the attempts there are another driver's by then
+            Fence(store, self._config.training.run_name, self._term).check()
+            note_failure(store, self._folder, worker_exceptions)
 
 
-def run_ranks(config: RunConfig, place: RunPlace, data_folder: str, lines: ProgressLines) -> Outcome:
+def run_ranks(config: RunConfig, place: RunPlace, data_folder: str, lease: Lease, lines: ProgressLines) -> Outcome:
     """Starts Ray, or joins the cluster that RAY_ADDRESS names, and runs the ranks, their restarts included.
 
     Raises `UserError` when the cluster is too small.
@@ -64,18 +69,23 @@ def run_ranks(config: RunConfig, place: RunPlace, data_folder: str, lines: Progr
     try:
         check_capacity(config.workers, ray.cluster_resources())
         lines.phase = f"starting {config.workers.count} workers"
-        return _fit(_trainer(config, place, data_folder))
+        return _fit(_trainer(config, place, data_folder, lease))
     finally:
         ray.shutdown()
 
 
-def _trainer(config: RunConfig, place: RunPlace, data_folder: str) -> TorchTrainer:
+def _trainer(config: RunConfig, place: RunPlace, data_folder: str, lease: Lease) -> TorchTrainer:
     workers, failures = config.workers, config.training.failures
     on_gpu = workers.gpus_per_worker > 0
     resources = {"CPU": workers.cpus_per_worker} | ({"GPU": workers.gpus_per_worker} if on_gpu else {})
     return TorchTrainer(
         _rank_main,
-        train_loop_config={"config": config.to_json(), "folder": place.folder, "data": data_folder},
+        train_loop_config={
+            "config": config.to_json(),
+            "folder": place.folder,
+            "data": data_folder,
+            "lease": lease.to_json(),
+        },
         scaling_config=ScalingConfig(num_workers=workers.count, use_gpu=on_gpu, resources_per_worker=resources),
         torch_config=TorchConfig(
             backend="cpu:gloo,cuda:nccl" if on_gpu else "gloo", timeout_s=failures.collective_timeout_seconds
@@ -85,7 +95,7 @@ def _trainer(config: RunConfig, place: RunPlace, data_folder: str) -> TorchTrain
             name=f"{config.training.run_name}-{time.time_ns()}",
             storage_path=f"{tempfile.gettempdir()}/ray-train",
             failure_config=FailureConfig(max_failures=failures.max_restarts, controller_failure_limit=failures.max_restarts),
-            callbacks=[NoteFailures(config, place.folder)],
+            callbacks=[NoteFailures(config, place.folder, lease.term)],
         ),
     )
 
@@ -122,6 +132,7 @@ def _rank_main(arguments: dict[str, str]) -> UserError | None:
         rank=dist.get_rank(), world_size=dist.get_world_size(),
         device=get_device() if config.workers.gpus_per_worker else torch.device("cpu"),
         node_id=ray.get_runtime_context().get_node_id(),
+        lease=Lease.model_validate_json(arguments["lease"]),
     )  # fmt: skip
     try:
         run_rank(rank)

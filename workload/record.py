@@ -43,8 +43,22 @@ class Restored(Section):
     passed_over: tuple[str, ...]  # newer checkpoints that were incomplete or damaged, each with the reason
 
 
+class TakenOver(Section):
+    """Whose lease a driver took over: one that had not released it and no longer renewed it. None: it said nothing of that."""
+
+    term: int
+    attempt: int | None  # the first that the other driver made
+    identity: str | None
+    host: str | None
+    process: int | None
+    since: str | None
+
+
 class Attempt(Section):
-    """One try of a run. `lastStep` is the last step whose metrics reached the store."""
+    """One try of a run. `lastStep` is the last step whose metrics reached the store.
+
+    `takenOver` is set on the first attempt of a driver that took over another's lease (since schema version 2).
+    """
 
     number: int
     identity: str
@@ -54,6 +68,7 @@ class Attempt(Section):
     restored: Restored | None
     first_step: int | None
     last_step: int | None
+    taken_over: TakenOver | None = None
 
 
 class EvaluationSummary(Section):
@@ -122,9 +137,9 @@ class Host(Section):
 
 
 class Record(Section):
-    """One run, judged. `contentSha256` is over the JSON without that field."""
+    """One run, judged. `contentSha256` is over the JSON without that field, as the schema of its version has it."""
 
-    schema_version: Literal[1]
+    schema_version: Literal[1, 2]
     run_name: str
     identity: str
     lineage: int
@@ -144,7 +159,9 @@ class Record(Section):
 
     def computed_hash(self) -> str:
         """The hash that `contentSha256` must equal."""
-        body = self.model_copy(update={"content_sha256": ""}).to_json()
+        unsealed = self.model_copy(update={"content_sha256": ""})
+        later = {"attempts": {"__all__": {"taken_over"}}} if self.schema_version == 1 else None
+        body = unsealed.model_dump_json(by_alias=True, exclude=later)
         return hashlib.sha256(body.encode()).hexdigest()
 
     def sealed(self) -> Record:

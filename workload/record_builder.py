@@ -21,7 +21,7 @@ def build_record(evidence: Evidence, wall_seconds: float) -> Record:
     config, attempts = evidence.config, evidence.attempts
     evaluations = [summarise(e.step, e.losses, e.sequence_length) for e in evidence.evaluations]
     record = Record(
-        schema_version=1,
+        schema_version=2,
         run_name=config.training.run_name,
         identity=config.provenance.identity,
         lineage=evidence.lineage,
@@ -53,6 +53,7 @@ def _attempt(attempt: AttemptEvidence) -> Attempt:
         number=attempt.start.number, identity=attempt.start.identity, started_at=attempt.start.started_at,
         ended_at=attempt.end.ended_at if attempt.end else None, outcome=outcome, restored=attempt.start.restored,
         first_step=steps[0] if steps else None, last_step=steps[-1] if steps else None,
+        taken_over=attempt.start.taken_over,
     )  # fmt: skip
 
 

@@ -37,6 +37,7 @@ class Store:
         self._kind = BucketFiles(config) if isinstance(config, S3StoreConfig) else MountedFiles(config)
         self._files = self._kind.system
         self.root = self._kind.root
+        self.creates_exclusively = self._kind.creates_exclusively
 
     def check_writable(self) -> None:
         """Raises `UserError` unless a file can be written, read back and deleted."""
@@ -49,11 +50,21 @@ class Store:
         except OSError as error:
             raise UserError(self._kind.not_writable(str(error.strerror or error))) from error
 
-    def write(self, path: str, data: bytes) -> None:
+    def write(self, path: str, data: bytes, *, flush: bool = True) -> None:
+        """Without `flush` the machine may lose it, whole, in a power cut: it does not wait until a busy disk has it."""
+
         def fill(stream: NativeFile) -> None:
             stream.write(data)
 
-        retry(lambda: self._kind.put(path, fill))
+        retry(lambda: self._kind.put(path, fill, flush=flush))
+
+    def create(self, path: str, data: bytes) -> None:
+        """`write`, and where the store `creates_exclusively`: raises `FileExistsError` when `path` is there."""
+
+        def fill(stream: NativeFile) -> None:
+            stream.write(data)
+
+        retry(lambda: self._kind.create(path, fill))
 
     def upload(self, source: Path, path: str) -> str:
         """Copies a local file to `path`, then reads the copy back; returns its SHA-256, hex.

@@ -32,6 +32,8 @@ CONNECT_SECONDS, REQUEST_SECONDS, REQUEST_ATTEMPTS = 10, 60, 4
 class MountedFiles:
     """A folder that head and workers see under the same path."""
 
+    creates_exclusively = True
+
     def __init__(self, config: StoreConfig) -> None:
         self.root = config.path.rstrip("/")
         self._root_files = fs.LocalFileSystem()
@@ -41,14 +43,26 @@ class MountedFiles:
         fix = "name a folder that this user may write, on a file system shared by head and workers"
         return Problem("store.path", self.root, f"cannot be written ({reason})", fix)
 
-    def put(self, path: str, fill: Callable[[NativeFile], None]) -> None:
+    def put(self, path: str, fill: Callable[[NativeFile], None], *, flush: bool = True) -> None:
         """Written beside its place, flushed to disk, then moved there."""
-        folder = PurePosixPath(path).parent.as_posix()
-        self._root_files.create_dir(f"{self.root}/{folder}", recursive=True)
-        temporary = f"{path}.writing-{uuid.uuid4().hex}"
-        with self.system.open_output_stream(temporary) as stream:
-            fill(stream)
-        self._publish(temporary, path)
+        temporary = self._beside(path, fill)
+        if flush:
+            self._publish(temporary, path)
+        else:
+            self.system.move(temporary, path)
+
+    def create(self, path: str, fill: Callable[[NativeFile], None]) -> None:
+        """Whole or not at all, like `put`, and once: link(2) is the one of its kind that NFS decides on the server.
+
+        Raises `FileExistsError` when somebody was there first.
+        """
+        temporary = self._local(self._beside(path, fill))
+        _flush(temporary)
+        try:
+            os.link(temporary, self._local(path))
+        finally:
+            temporary.unlink()
+        _flush(self._local(path).parent)
 
     def fetched(self, path: str) -> Path:
         return self._local(path)
@@ -63,6 +77,14 @@ class MountedFiles:
     def _local(self, path: str) -> Path:
         return Path(self.root) / path
 
+    def _beside(self, path: str, fill: Callable[[NativeFile], None]) -> str:
+        folder = PurePosixPath(path).parent.as_posix()
+        self._root_files.create_dir(f"{self.root}/{folder}", recursive=True)
+        temporary = f"{path}.writing-{uuid.uuid4().hex}"
+        with self.system.open_output_stream(temporary) as stream:
+            fill(stream)
+        return temporary
+
     def _publish(self, temporary: str, path: str) -> None:
         _flush(self._local(temporary))
         self.system.move(temporary, path)
@@ -71,6 +93,8 @@ class MountedFiles:
 
 class BucketFiles:
     """Objects under one prefix. Credentials come from where the pod's identity, or the environment, has them."""
+
+    creates_exclusively = False  # S3 could (If-None-Match), Arrow's client has no way to ask for it
 
     def __init__(self, config: S3StoreConfig) -> None:
         self.root = f"s3://{config.bucket}/{config.prefix}"
@@ -88,7 +112,7 @@ class BucketFiles:
         fix = "check bucket, region and endpoint, and what the credentials of this pod or user allow"
         return Problem("store", self.root, f"cannot be written ({reason})", fix)
 
-    def put(self, path: str, fill: Callable[[NativeFile], None]) -> None:
+    def put(self, path: str, fill: Callable[[NativeFile], None], *, flush: bool = True) -> None:  # noqa: ARG002
         """An upload appears when it is complete. One that `fill` gave up is completed by closing it, so it is deleted."""
         stream = self.system.open_output_stream(path)
         try:
@@ -99,6 +123,8 @@ class BucketFiles:
                 self.system.delete_file(path)
             raise
         stream.close()
+
+    create = put
 
     def fetched(self, path: str) -> Path:
         """A copy of a file or folder as it is now, made once on this machine however many ask for it.
@@ -203,7 +229,7 @@ def retry[T](action: Callable[[], T]) -> T:
     for _ in range(RETRIES - 1):
         try:
             return action()
-        except (FileNotFoundError, PermissionError, NotADirectoryError):
+        except (FileNotFoundError, FileExistsError, PermissionError, NotADirectoryError):
             raise
         except OSError:
             time.sleep(RETRY_SECONDS)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+import threading
 import time
 from pathlib import Path
 
@@ -9,6 +12,8 @@ from workload import lineage
 from workload.data import prepare
 from workload.errors import EXIT_COMPLETED, EXIT_FAILED, bad_input
 from workload.evidence import collect
+from workload.lease import LeaseLostError
+from workload.lease_holder import LeaseHolder
 from workload.progress import ProgressLines, say
 from workload.record import Record
 from workload.record_builder import build_record
@@ -22,19 +27,36 @@ PROOF_SEQUENCES = 16
 
 
 def train(config: RunConfig) -> int:
-    """Runs one run to its end; returns the exit code. Raises `UserError` before anything was started."""
+    """Runs one run to its end; returns the exit code. Raises `UserError` before anything was started.
+
+    A second driver of a run that one works on is refused so. One whose run was taken over ends with `EXIT_FAILED`.
+    """
     started = time.monotonic()
     store = Store(config.store)
     store.check_writable()
     _check_model_folder(config)
+    lineage.refuse_without_checkpoint(store, config)
+    _unwind_on_sigterm()
+    try:
+        with LeaseHolder(store, config, say, on_lost=_end_main_thread) as holder:
+            return _run(store, config, holder, started)
+    except LeaseLostError as error:
+        say(f"FAILED: {error}")
+        return EXIT_FAILED
+
+
+def _run(store: Store, config: RunConfig, holder: LeaseHolder, started: float) -> int:
+    """All that is done under the lease."""
     place = lineage.open_run(store, config)
+    holder.begin(lineage.next_attempt(store, place.folder))
     with ProgressLines(store, place.folder) as lines:
         lines.phase = "preparing data"
         data_folder = _prepare_data(store, place, config, lines)
         lines.phase = "starting Ray"
         from workload.ray_run import run_ranks  # noqa: PLC0415 - importing ray and torch takes seconds: after the checks
 
-        outcome = run_ranks(config, place, data_folder, lines)
+        outcome = run_ranks(config, place, data_folder, holder.lease, lines)
+    holder.check()
     if outcome.refused:
         raise outcome.refused
     record = _write_record(store, place, config, time.monotonic() - started)
@@ -45,6 +67,19 @@ def train(config: RunConfig) -> int:
         say(f"FAILED: {outcome.failure}")
         return EXIT_FAILED
     return EXIT_COMPLETED
+
+
+def _unwind_on_sigterm() -> None:
+    """SIGTERM ends as an exception does, so that the lease is released. From `ray.init` on, Ray has it so as well."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+
+
+def _end_main_thread() -> None:
+    """Reaches the main thread wherever it waits, in Ray too."""
+    main = threading.main_thread().ident
+    assert main
+    signal.pthread_kill(main, signal.SIGTERM)
 
 
 def _check_model_folder(config: RunConfig) -> None:

@@ -16,6 +16,7 @@ from workload.errors import bad_input
 from workload.evaluation import evaluate
 from workload.evidence_files import RankEnd, environment_path, evaluation_path, rank_end_path
 from workload.faults import Faults
+from workload.lease import Fence, Lease, LeaseLostError
 from workload.metrics import Journal, StepMetrics
 from workload.record import Restored
 from workload.resume import restore
@@ -36,6 +37,11 @@ class Rank:
     world_size: int
     device: torch.device
     node_id: str
+    lease: Lease  # of the driver that started this rank
+
+    @property
+    def fence(self) -> Fence:
+        return Fence(self.store, self.config.training.run_name, self.lease.term)
 
 
 @dataclass
@@ -47,12 +53,16 @@ class Progress:
 
 
 def run_rank(rank: Rank) -> None:
-    """One attempt of a run, on one rank. Raises `UserError` on every rank when the run may not go on as configured."""
+    """One attempt of a run, on one rank. Raises `UserError` on every rank when the run may not go on as configured.
+
+    Raises `LeaseLostError` on rank 0 when another driver has taken over the run meanwhile.
+    """
     training = rank.config.training
     check_shared(rank)
     attempt = _claim_attempt(rank)
     steps = training.schedule.steps
-    with Journal(rank.store, rank.folder, attempt, steps, active=rank.rank == 0) as journal:
+    guard = rank.fence.glance
+    with Journal(rank.store, rank.folder, attempt, steps, active=rank.rank == 0, guard=guard) as journal:
         journal.status("starting", 0)
         data = rank.store.fetched(rank.data_folder)
         train_set, held_out = Sequences(data, "train"), Sequences(data, "heldout")
@@ -91,9 +101,20 @@ def check_shared(rank: Rank) -> None:
 
 
 def _claim_attempt(rank: Rank) -> int:
-    box = [lineage.next_attempt(rank.store, rank.folder) if rank.rank == 0 else 0]
+    """The number that no attempt had before. Raises `UserError` on every rank when the lease is lost."""
+    box: list[int | str] = [_next_attempt(rank) if rank.rank == 0 else 0]
     dist.broadcast_object_list(box, src=0)
+    if isinstance(box[0], str):
+        raise bad_input("training.runName", rank.config.training.run_name, box[0], "leave the run to the other driver")
     return box[0]
+
+
+def _next_attempt(rank: Rank) -> int | str:
+    try:
+        rank.fence.check()
+    except LeaseLostError as error:
+        return str(error)
+    return lineage.next_attempt(rank.store, rank.folder)
 
 
 def _build(rank: Rank, manifest: Manifest) -> tuple[sharding.Sharded, torch.optim.AdamW, State]:
@@ -123,6 +144,7 @@ def _place(rank: Rank, attempt: int, manifest: Manifest) -> Place:
             "training.data": manifest.fingerprint,
             "training.seed": str(training.seed),
         },
+        fence=rank.fence,
     )  # fmt: skip
 
 
@@ -135,8 +157,10 @@ def _begin_attempt(rank: Rank, attempt: int, restored: Restored | None, sharded:
     store.write(environment_path(folder, attempt, rank.rank), described.to_json(indent=1).encode())
     if rank.rank == 0:
         start = lineage.AttemptStart(
-            number=attempt, identity=rank.config.provenance.identity, started_at=lineage.now(), restored=restored
-        )
+            number=attempt, identity=rank.config.provenance.identity, started_at=lineage.now(), restored=restored,
+            taken_over=rank.lease.taken_over if attempt == rank.lease.attempt else None,
+        )  # fmt: skip
+        rank.fence.check()
         lineage.write_attempt_start(store, folder, start)
 
 
@@ -174,6 +198,7 @@ class Loop:
             self._training.schedule.micro_batch_sequences, self._rank.device, self._progress.step,
         )  # fmt: skip
         if self._rank.rank == 0:
+            self._rank.fence.check()
             self._rank.store.write(path, samples.to_json().encode())
 
     def train(self, place: Place) -> None:
@@ -251,4 +276,5 @@ class Loop:
         dist.barrier()
         if self._rank.rank == 0:
             done = lineage.AttemptEnd(number=self._attempt, ended_at=lineage.now(), step=progress.step)
+            self._rank.fence.check()
             lineage.write_attempt_end(store, folder, done)

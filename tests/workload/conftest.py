@@ -1,4 +1,4 @@
-"""A config maker, and one Ray cluster for all tests."""
+"""A config maker, a server that speaks S3's protocol, and one Ray cluster for all tests."""
 
 import os
 
@@ -16,6 +16,26 @@ def config(tmp_path):
         return run_config(tmp_path / "store", **changes)
 
     return make
+
+
+@pytest.fixture(scope="module")
+def endpoint():
+    """Address of a server on loopback that speaks S3's protocol, with a bucket `checkpoints`."""
+    server = pytest.importorskip("moto.server", reason="needs moto[s3,server] (tests/requirements.txt)")
+    from pyarrow import fs
+
+    with pytest.MonkeyPatch.context() as environment:
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            environment.setenv(name, "testing")
+        environment.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        threaded = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        threaded.start()
+        host, port = threaded.get_host_and_port()
+        address = f"{host}:{port}"
+        service = fs.S3FileSystem(endpoint_override=address, scheme="http", region="us-east-1", allow_bucket_creation=True)
+        service.create_dir("checkpoints")
+        yield f"http://{address}"
+        threaded.stop()
 
 
 @pytest.fixture(scope="session")

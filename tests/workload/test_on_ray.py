@@ -6,6 +6,7 @@ Every comparison is to the last bit, against one uninterrupted run of the same s
 import os
 import shutil
 import signal
+import socket
 import time
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tests.workload.runs import run_config, run_training, start_training
 from workload import receipts
 from workload.checkpoint_folder import found_checkpoints
 from workload.evidence import Evidence, collect
+from workload.lease import newest_claim
 from workload.lineage import current_run
 from workload.record import ClaimName, Record, Verdict
 from workload.run_config import RunConfig
@@ -161,8 +163,39 @@ def test_a_killed_driver_is_continued_by_the_next_one_to_the_last_bit(reference,
 
     both = evidence_of(config)
     assert [a.start.restored is not None for a in both.attempts] == [False, True]
+    taken_over = both.attempts[1].start.taken_over
+    assert taken_over
+    assert (taken_over.process, taken_over.attempt) == (first.pid, 1)
     assert losses(both) == losses(evidence_of(reference))
     assert final_state(both) == final_state(evidence_of(reference))
+
+
+@pytest.mark.case("C040")
+def test_a_second_driver_is_refused_while_the_first_trains_and_the_first_completes_alone(reference, ray_cluster, tmp_path):
+    config = run_config(tmp_path / "store", training__checkpoint={"everySteps": 2, "keep": 4, "resume": "auto"})
+    first = start_training(config, ray_cluster, tmp_path)
+    try:
+        deadline = time.monotonic() + 120
+        while newest_claim(Store(config.store), "test") is None:
+            assert time.monotonic() < deadline
+            assert first.poll() is None, first.communicate()[0]
+            time.sleep(0.02)
+        code, output = run_training(config, ray_cluster, tmp_path)
+        assert first.poll() is None, "the first one was over before the second was refused: nothing is shown"
+        first_output, _ = first.communicate(timeout=300)
+    finally:
+        first.kill()
+
+    assert code == 2, output
+    assert f"another driver works on this run and renews its lease: host {socket.gethostname()} (process {first.pid})" in output
+    assert first.returncode == 0, first_output
+    alone = evidence_of(config)
+    assert [a.start.taken_over for a in alone.attempts] == [None]
+    assert losses(alone) == losses(evidence_of(reference))
+    assert final_state(alone) == final_state(evidence_of(reference))
+    claim = newest_claim(Store(config.store), "test")
+    assert claim
+    assert claim.released
 
 
 @pytest.mark.case("C130", "C138")

@@ -8,6 +8,7 @@ import pytest
 
 from tests.workload.runs import run_config
 from workload.failures import note_failure
+from workload.lease import LeaseLostError
 from workload.lineage import AttemptStart, now, write_attempt_start
 from workload.metrics import Journal, StepMetrics, read_metrics, read_status
 from workload.progress import ProgressLines
@@ -92,6 +93,28 @@ def test_a_store_that_refuses_evidence_ends_the_run(store, monkeypatch):
         journal.step(metrics(1))
         time.sleep(1.2)
         journal.step(metrics(2))
+
+
+def test_after_a_loss_of_the_lease_the_next_step_ends_the_attempt_and_the_shared_status_is_left_to_the_other_driver(store):
+    lost: list[LeaseLostError] = []
+
+    def guard() -> None:
+        if lost:
+            raise lost[0]
+
+    with pytest.raises(LeaseLostError, match="taken over"), Journal(store, "run", 1, 8, active=True, guard=guard) as journal:
+        journal.step(metrics(1))
+        journal.status("training", 1)
+        journal.flush()
+        lost.append(LeaseLostError("taken over"))
+        time.sleep(1.2)
+        journal.status("training", 2)
+        journal.step(metrics(2))
+
+    status = read_status(store, "run")
+    assert status
+    assert status.step == 1
+    assert [m.step for m in read_metrics(store, "run", 1)] == [1]
 
 
 def test_other_ranks_write_nothing(store):

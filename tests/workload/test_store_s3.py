@@ -8,30 +8,11 @@ import os
 from types import SimpleNamespace
 
 import pytest
-from pyarrow import fs
 
 from workload import store_files
 from workload.errors import UserError
 from workload.run_config import S3StoreConfig
 from workload.store import Store
-
-server = pytest.importorskip("moto.server", reason="needs moto[s3,server] (tests/requirements.txt)")
-
-
-@pytest.fixture(scope="module")
-def endpoint():
-    with pytest.MonkeyPatch.context() as environment:
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            environment.setenv(name, "testing")
-        environment.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        threaded = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-        threaded.start()
-        host, port = threaded.get_host_and_port()
-        address = f"{host}:{port}"
-        service = fs.S3FileSystem(endpoint_override=address, scheme="http", region="us-east-1", allow_bucket_creation=True)
-        service.create_dir("checkpoints")
-        yield f"http://{address}"
-        threaded.stop()
 
 
 @pytest.fixture
