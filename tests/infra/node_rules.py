@@ -70,6 +70,8 @@ def user_data_findings(encoded: str) -> list[str]:
 
 
 def _part(part: Message) -> Iterator[str]:
+    if part.get_content_type() == "text/x-shellscript" and str(part.get_payload()).startswith("#!/"):
+        return  # cloud-init runs it before nodeadm does
     if part.get_content_type() != CONTENT_TYPE:
         yield f"a part of type {part.get_content_type()}: nodeadm reads {CONTENT_TYPE}"
         return

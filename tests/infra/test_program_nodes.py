@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.infra.node_rules import template_findings, user_data_findings
-from tests.infra.recordings import recorded
+from tests.infra.recordings import recorded, run
 
 GROUPS = {"gpu-nodes-nodes": "gpu-nodes-template", "cluster-system-nodes": "cluster-system-template"}
 
@@ -38,6 +38,14 @@ def test_a_template_leaves_to_its_group_what_is_the_groups(name: str, group: str
 @pytest.mark.parametrize("name", ["dev", "prod"])
 def test_the_gpu_nodes_user_data_is_what_nodeadm_takes(name: str) -> None:
     assert user_data_findings(recorded(name).of("gpu-nodes-template")["userData"]) == []
+
+
+@pytest.mark.case("C029")
+def test_user_data_with_lustres_client_is_what_eks_merges() -> None:
+    lustre = run(store={"kind": "fsx"})
+
+    for name in ("gpu-nodes-template", "cluster-system-template"):
+        assert user_data_findings(lustre.of(name)["userData"]) == []
 
 
 @pytest.mark.parametrize(
