@@ -119,6 +119,11 @@ class Watch:
         self._last = at
         return Seen.FREE if at - self._since >= self._pace.watch else Seen.UNKNOWN
 
+    @property
+    def waited(self) -> float:
+        """Seconds between the first look that counts and the last one."""
+        return self._last - self._since
+
 
 def lease_folder(run_name: str) -> str:
     return f"{run_name}/lease"

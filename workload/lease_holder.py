@@ -103,8 +103,10 @@ class LeaseHolder:
                 self._claim_after(claim)
             elif time.monotonic() - said >= LINE_SECONDS:
                 said = time.monotonic()
-                holder, seconds = describe(claim and claim.lease), self._pace.watch
-                self._say(f"this run's lease was not released: watching for {seconds:.0f} s whether {holder} renews it")
+                self._say(
+                    f"this run's lease was not released by {describe(claim and claim.lease)}: "
+                    f"watching whether it is renewed, {watch.waited:.0f} of {self._pace.watch:.0f} s"
+                )
             if self._lease is None:  # of two that met, each waits for another time
                 time.sleep(self._pace.look if seen is Seen.UNKNOWN else random.uniform(0, self._pace.look))  # noqa: S311
 

@@ -336,9 +336,9 @@ from workload.lease import LeaseLostError
 from workload.lease_holder import LeaseHolder
 from workload.run_config import RunConfig
 from workload.store import Store
-from workload.train import _end_main_thread, _unwind_on_sigterm
+from workload.train import _end_main_thread, _unwind_on_signals
 config = RunConfig.from_json(sys.argv[1])
-_unwind_on_sigterm()
+_unwind_on_signals()
 try:
     with LeaseHolder(Store(config.store), config, print, _end_main_thread, QUICK):
         print("held", flush=True)
