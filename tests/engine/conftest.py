@@ -23,6 +23,7 @@ from tests.engine.bucket_service import BucketService, bucket_service
 from tests.engine.eks_project import CPU_RUN, EksProject
 from tests.engine.pod_identity import AGENT_ADDRESS, Agent, Webhook
 
+VARIABLES = tuple(f"RAYTRAIN_E2E_{name}" for name in ("ACCOUNT", "CHARTS", "FAULTS", "STOP", "START"))
 ROLES = ("system", "gpu", "efa")  # of nodes; the one node of the cluster has them all
 DEVICES = {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "2"}
 RELEASES = {"kuberay-operator": "ray-system", "nvidia-device-plugin": "kube-system", "aws-efa-k8s-device-plugin": "kube-system"}
@@ -47,11 +48,11 @@ class World:
 
 @pytest.fixture(scope="session")
 def account() -> Account:
-    folder = os.environ.get("RAYTRAIN_E2E_ACCOUNT")
     missing = [program for program in ("pulumi", "kubectl", "helm") if shutil.which(program) is None]
-    if not folder or missing:
-        pytest.skip(f"no account in a folder (RAYTRAIN_E2E_ACCOUNT), or not on PATH: {', '.join(missing) or 'nothing'}")
-    return Account(Path(folder))
+    missing += [name for name in VARIABLES if name not in os.environ]
+    if missing:
+        pytest.skip(f"not on PATH, or not set: {', '.join(missing)}")
+    return Account(Path(os.environ["RAYTRAIN_E2E_ACCOUNT"]))
 
 
 @contextlib.contextmanager
