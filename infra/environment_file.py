@@ -1,14 +1,15 @@
-"""Reads `Pulumi.<environment>.yaml` as the Pulumi CLI does, where no CLI is: on the laptop. Pure but for the one file."""
+"""Reads `Pulumi.<environment>.yaml` as the Pulumi CLI does, where no CLI is: on the laptop. Pure but for reading the files."""
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from workload.errors import bad_input
+from workload.errors import UserError, bad_input
 
 
 class _PulumiLoader(yaml.SafeLoader):
@@ -65,3 +66,12 @@ def read_environment(path: Path, project: str) -> dict[str, Any]:
         raise bad_input(f"{path}: config", None, "is missing or not an object", f"add config: with the {project}:... objects")
     prefix = f"{project}:"
     return {str(key).removeprefix(prefix): value for key, value in config.items() if str(key).startswith(prefix)}
+
+
+def read_environments(folder: Path, project: str) -> dict[str, dict[str, Any]]:
+    """The objects of every environment in `folder`, by name. A file that can't be read is its own environment's problem."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted(folder.glob("Pulumi.*.yaml")):
+        with suppress(UserError):
+            found[path.stem.removeprefix("Pulumi.")] = read_environment(path, project)
+    return found

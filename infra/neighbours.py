@@ -1,25 +1,23 @@
-"""The environments beside this one, as their files describe them: no two may own one thing in a cluster.
+"""The environments beside this one, as their files describe them: no two may own one thing in a cluster. Pure.
 
-Pure but for reading the files. On EKS nobody asks: the cluster is the environment's own, and has the stack's name in its own.
+On EKS nobody asks: the cluster is the environment's own, and has the stack's name in its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-from infra.environment_file import read_environment
-from infra.settings import DEFAULTS, PROJECT
+from infra.settings import DEFAULTS
 from infra.settings_models import HostPathStore, Settings
-from workload.errors import Problem, UserError
+from workload.errors import Problem
 
 
-def problems(settings: Settings, folder: Path) -> list[Problem]:
-    """What another environment of the same cluster has too. Clusters are compared as they are typed: which one a kubeconfig
-    reaches isn't asked."""
+def problems(settings: Settings, environments: Mapping[str, Mapping[str, Any]]) -> list[Problem]:
+    """What another of the `environments` (objects by name) has too, in the same cluster. Clusters are compared as they are
+    typed: which one a kubeconfig reaches isn't asked."""
     found: list[Problem] = []
-    for other, objects in _others(settings, folder):
+    for other, objects in _others(settings, environments):
         own = settings.target.namespace
         if objects["target"].get("namespace", DEFAULTS["target"]["namespace"]) == own:
             reason = f"is that of environment {other} too, in the same cluster: ConfigMaps and jobs would have one name"
@@ -41,16 +39,12 @@ def _runs(objects: Mapping[str, Any]) -> tuple[Any, Any]:
     return str(store.get("path")).rstrip("/"), training.get("runName")
 
 
-def _others(settings: Settings, folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Name and objects of those on the same cluster. A file that can't be read is its own environment's problem."""
+def _others(settings: Settings, environments: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Name and objects of those on the same cluster."""
     own = settings.target
-    for path in sorted(folder.glob("Pulumi.*.yaml")):
-        try:
-            objects = read_environment(path, PROJECT)
-        except UserError:
-            continue
-        name, target = path.stem.removeprefix("Pulumi."), objects.get("target")
-        if name == settings.environment or not isinstance(target, dict):
+    for name, objects in environments.items():
+        target = objects.get("target")
+        if name == settings.environment or not isinstance(target, Mapping):
             continue
         if (target.get("kind"), target.get("kubeconfig"), target.get("context")) == (own.kind, own.kubeconfig, own.context):
             yield name, objects

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from infra import neighbours
-from infra.environment_file import read_environment
+from infra.environment_file import read_environment, read_environments
 from infra.settings import PROJECT
 from tests.infra import test_program
 from tests.infra.environments import ROOT, local
@@ -24,7 +24,7 @@ def environment(folder: Path, name: str, more: dict[str, Any] | None = None, **t
 @pytest.mark.parametrize("target", [{"namespace": "mine"}, {"namespace": "mine", "context": None}])
 def test_a_namespace_that_another_environment_has_in_the_same_cluster_is_refused(tmp_path: Path, target: Any) -> None:
     environment(tmp_path, "other", **target)
-    (problem,) = neighbours.problems(local("target.namespace=mine"), tmp_path)
+    (problem,) = neighbours.problems(local("target.namespace=mine"), read_environments(tmp_path, PROJECT))
 
     assert str(problem).startswith("target.namespace = mine: is that of environment other too, in the same cluster")
     assert problem.fix == "give each environment a namespace of its own"
@@ -36,7 +36,7 @@ SHARED = {"store": {"kind": "hostPath", "path": "/s"}, "training": {"runName": "
 @pytest.mark.parametrize("path", ["/s", "/s/"])
 def test_a_run_that_another_environment_keeps_in_the_same_folder_is_refused(tmp_path: Path, path: str) -> None:
     environment(tmp_path, "other", SHARED, namespace="theirs")
-    (problem,) = neighbours.problems(local(f"store.path={path}", "training.runName=one"), tmp_path)
+    (problem,) = neighbours.problems(local(f"store.path={path}", "training.runName=one"), read_environments(tmp_path, PROJECT))
 
     assert str(problem).startswith("training.runName = one: is that of environment other too, in the same folder")
     assert "store.path" in problem.fix
@@ -53,13 +53,13 @@ def test_a_run_that_another_environment_keeps_in_the_same_folder_is_refused(tmp_
 def test_another_folder_another_run_and_a_claim_are_not_shared(tmp_path: Path, changes: tuple[str, ...]) -> None:
     environment(tmp_path, "other", SHARED, namespace="theirs")
 
-    assert neighbours.problems(local(*changes), tmp_path) == []
+    assert neighbours.problems(local(*changes), read_environments(tmp_path, PROJECT)) == []
 
 
 def test_a_namespace_that_nobody_typed_is_the_default_one(tmp_path: Path) -> None:
     environment(tmp_path, "other")
 
-    assert neighbours.problems(local("target.namespace=ray-train"), tmp_path)
+    assert neighbours.problems(local("target.namespace=ray-train"), read_environments(tmp_path, PROJECT))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_namespace_that_nobody_typed_is_the_default_one(tmp_path: Path) -> Non
 def test_another_cluster_another_namespace_and_itself_are_no_neighbours(tmp_path: Path, name: str, target: Any) -> None:
     environment(tmp_path, name, **target)
 
-    assert neighbours.problems(local("target.namespace=mine"), tmp_path) == []
+    assert neighbours.problems(local("target.namespace=mine"), read_environments(tmp_path, PROJECT)) == []
 
 
 def test_a_file_that_cannot_be_read_is_its_own_environments_problem(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_file_that_cannot_be_read_is_its_own_environments_problem(tmp_path: Pa
     (tmp_path / "Pulumi.odd.yaml").write_text(f"config:\n  {PROJECT}:target: text\n")
     environment(tmp_path, "odder", {"store": "text", "training": 7}, namespace="theirs")
 
-    assert neighbours.problems(local(), tmp_path) == []
+    assert neighbours.problems(local(), read_environments(tmp_path, PROJECT)) == []
 
 
 def test_nothing_is_made_in_a_namespace_of_another_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +98,7 @@ def test_nothing_is_made_in_a_namespace_of_another_environment(tmp_path: Path, m
 
 
 def test_the_environments_of_this_project_own_different_names() -> None:
-    assert neighbours.problems(local(), ROOT) == []
+    assert neighbours.problems(local(), read_environments(ROOT, PROJECT)) == []
     files = {name: read_environment(ROOT / f"Pulumi.{name}.yaml", PROJECT) for name in ("local", "dev", "prod")}
 
     assert len({objects["training"]["runName"] for objects in files.values()}) == len(files)
