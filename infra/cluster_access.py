@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import ssl
 from collections.abc import Callable
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
@@ -39,6 +40,19 @@ def open_client(kubeconfig: str | None, context: str | None) -> client.ApiClient
     if configuration.verify_ssl:
         api.rest_client.pool_manager.connection_pool_kw["ssl_context"] = _as_kubectl_verifies(configuration.ssl_ca_cert)
     return api
+
+
+class Connected:
+    """A client of one cluster, `api`, that is closed at the end of its block."""
+
+    def __init__(self, kubeconfig: str | None, context: str | None) -> None:
+        self.api = open_client(kubeconfig or None, context or None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.api.close()
 
 
 def _as_kubectl_verifies(authority: str | None) -> ssl.SSLContext:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from infra import ray_crds
-from infra.cluster_access import open_client, plain
+from infra.cluster_access import Connected, plain
 
 _DIGEST_LABEL = "ray-train-eks/crds"
 _MANAGER = "ray-train-eks"
@@ -24,20 +23,14 @@ _ESTABLISHED_SECONDS = 60
 _POLL_SECONDS = 1
 
 
-class LiveCrds:
+class LiveCrds(Connected):
     """Those of one version of the operator. `digest`: of the file that they come from."""
 
     def __init__(self, kubeconfig: str, version: str, digest: str) -> None:
         self._crds = {crd["metadata"]["name"]: crd for crd in ray_crds.operator_crds(version)}
         self._label = digest[:16]
-        self._api = open_client(kubeconfig, None)
-        self._definitions = client.ApiextensionsV1Api(self._api)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self._api.close()
+        super().__init__(kubeconfig, None)
+        self._definitions = client.ApiextensionsV1Api(self.api)
 
     def apply(self) -> dict[str, int]:
         """Also over what a chart or a person has put there: from here on the stack keeps them. Returns their generations.
@@ -59,7 +52,7 @@ class LiveCrds:
 
     def _put(self, name: str, body: Mapping[str, Any]) -> None:
         """By hand, because the client's own method sends a body of another type."""
-        self._api.call_api(
+        self.api.call_api(
             f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}",
             "PATCH",
             query_params=[("fieldManager", _MANAGER), ("force", "true")],

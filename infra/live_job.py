@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
-from infra.cluster_access import REQUEST_SECONDS, open_client, plain, short
+from infra.cluster_access import REQUEST_SECONDS, Connected, plain, short
 from infra.job_status import Failed, Started, Waiting, judge, pod_troubles
 
 _RAY = ("ray.io", "v1")
@@ -22,23 +21,17 @@ _POLL_SECONDS = 1
 _LOG_LINES = 500
 
 
-class LiveJob:
+class LiveJob(Connected):
     """Reads and removes the RayJob `namespace`/`name`."""
 
     def __init__(self, kubeconfig: str | None, context: str | None, namespace: str, name: str) -> None:
         self._namespace, self._name = namespace, name
-        self.api = open_client(kubeconfig or None, context or None)
+        super().__init__(kubeconfig, context)
         self._custom, self._core, self._batch = (
             client.CustomObjectsApi(self.api),
             client.CoreV1Api(self.api),
             client.BatchV1Api(self.api),
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self.api.close()
 
     def read(self) -> dict[str, Any] | None:
         """The whole object, or None when it is gone."""

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
-from infra.cluster_access import open_client, plain, short
+from infra.cluster_access import Connected, plain, short
 from infra.job_status import pod_troubles
 from infra.rollout_status import HELM_LABEL, is_of, shortfall
 
 
-class LiveRollout:
+class LiveRollout(Connected):
     """The Deployments and DaemonSets of one release."""
 
     def __init__(self, kubeconfig: str, namespace: str, release: str) -> None:
         self._namespace, self._release = namespace, release
-        self._api = open_client(kubeconfig, None)
-        self._apps, self._core = client.AppsV1Api(self._api), client.CoreV1Api(self._api)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self._api.close()
+        super().__init__(kubeconfig, None)
+        self._apps, self._core = client.AppsV1Api(self.api), client.CoreV1Api(self.api)
 
     def problems(self) -> list[str]:
         """A line for each thing that is not ready, then one for each pod that can't start; none when all is ready."""
